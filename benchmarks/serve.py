@@ -85,7 +85,7 @@ def _questions(arguments: argparse.Namespace, exported: Path) -> list[tuple[byte
     import tensorflow as tf
     from tensorflow_serving.apis import model_pb2
 
-    from elmo_tf.saved_models.requests import predict_request
+    from elmo_tf.saved_models.messages import predict_request
     from elmo_tf.text.corpus import read_sentences, text_files
 
     sentences = [" ".join(tokens) for tokens in read_sentences(text_files(arguments.corpus))]

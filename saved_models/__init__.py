@@ -4,7 +4,7 @@ from elmo_tf.lazy import lazy_names
 
 _HOMES = {
     "Client": "elmo_tf.saved_models.client.client",
-    "PunctuationSplitter": "elmo_tf.saved_models.exporting.tokenizers",
+    "PunctuationSplitter": "elmo_tf.saved_models.exporting.signatures",
     "export": "elmo_tf.saved_models.exporting.export",
     "export_task": "elmo_tf.saved_models.exporting.task_exporting",
     "load": "elmo_tf.saved_models.exporting.layer",

@@ -44,7 +44,7 @@ def export(options: _ExportOptions) -> None:
     """Export a checkpoint as a SavedModel for TF Serving."""
     from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
     from elmo_tf.saved_models.exporting.export import export
-    from elmo_tf.saved_models.exporting.tokenizers import PunctuationSplitter
+    from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
     from elmo_tf.saved_models.versions import check_new_version
 
     check_new_version(options.directory, options.version, options.overwrite)
@@ -64,7 +64,7 @@ def export(options: _ExportOptions) -> None:
 
 
 def _sentences(path: str) -> list[str]:
-    from elmo_tf.saved_models.exporting.warmup import MOST_SENTENCES
+    from elmo_tf.saved_models.messages import MOST_SENTENCES
     from elmo_tf.text.vocabulary import read_lines
 
     lines = (line.strip() for line in read_lines(path))

@@ -1,14 +1,40 @@
-"""Calls to a server: errors, deadlines, and several calls in flight."""
+"""Calls to a server over gRPC: errors, deadlines, and several calls in flight."""
 
+import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import grpc
+import tensorflow as tf
+from google.protobuf.message import Message
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
 
 T = TypeVar("T")
+OutputInfos = Mapping[str, meta_graph_pb2.TensorInfo]  # the outputs of a signature
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Reconnect soon after a server restart, before the retries are used up.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.per_rpc_retry_buffer_size", 256 * 1024 * 1024),  # larger requests are not retried
+)
+_RETRY_POLICY = {
+    "initialBackoff": "0.2s",
+    "maxBackoff": "5s",
+    "backoffMultiplier": 2,  # gRPC adds jitter
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
 
 
 class ServerError(grpc.RpcError):
@@ -43,7 +69,8 @@ class Deadline:
 def explained(error: grpc.RpcError, address: str, port_of: str, deadline: Deadline) -> ServerError:
     """Returns an error whose message names the likely remedy; `port_of` is "gRPC" or "REST"."""
     code, details = error.code(), error.details()
-    if code == grpc.StatusCode.UNAVAILABLE and _is_of_connection(details):
+    of_connection = ("connect", "http", "socket", "name resol")  # not of an overloaded server
+    if code == grpc.StatusCode.UNAVAILABLE and any(w in details.lower() for w in of_connection):
         details = (
             f"Cannot reach a model server at {address}: {details}. Is it running, "
             f"and is this its {port_of} port?"
@@ -54,11 +81,6 @@ def explained(error: grpc.RpcError, address: str, port_of: str, deadline: Deadli
             "per call, or increase the timeout."
         )
     return ServerError(code, details)
-
-
-def _is_of_connection(details: str) -> bool:
-    """Whether the connection failed, as opposed to an overloaded server."""
-    return any(word in details.lower() for word in ("connect", "http", "socket", "name resol"))
 
 
 class Calls:
@@ -106,3 +128,67 @@ class Calls:
             self._is_cancelled = True
             for call, _ in list(self._pending):
                 call.cancel()
+
+
+class GrpcTransport:
+    """Sends requests to a gRPC target over one channel. Thread-safe.
+
+    `address` is the one given by the caller, for error messages; `pem_contents` are those of the
+    root certificates, client key and client certificate, `None` without TLS.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        target: str,
+        retries: int,
+        pem_contents: Sequence[bytes | None] | None,
+        headers: Mapping[str, str],
+    ):
+        self._address = address
+        self._headers = [(name.lower(), value) for name, value in headers.items()]
+        options = [*_OPTIONS, ("grpc.enable_retries", int(retries > 0))]
+        if retries:
+            policy = {**_RETRY_POLICY, "maxAttempts": 1 + retries}
+            config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
+            options.append(("grpc.service_config", json.dumps(config)))
+        if pem_contents is None:
+            self._channel = grpc.insecure_channel(target, options)
+        else:
+            credentials = grpc.ssl_channel_credentials(*pem_contents)
+            self._channel = grpc.secure_channel(target, credentials, options)
+        predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+        self._methods = {
+            predict_pb2.PredictRequest: predictions.Predict,
+            get_model_metadata_pb2.GetModelMetadataRequest: predictions.GetModelMetadata,
+            get_model_status_pb2.GetModelStatusRequest: models.GetModelStatus,
+        }
+
+    def start(self, request: Message, deadline: Deadline, outputs: OutputInfos) -> "_GrpcCall":
+        """Sends a request. Predictions return arrays by name; `outputs` is only used over REST."""
+        method = self._methods[type(request)]
+        future = method.future(request, timeout=deadline.left(), metadata=self._headers)
+        return _GrpcCall(future, self._address, deadline)
+
+    def close(self) -> None:
+        """Closes the channel. Calls in flight fail."""
+        self._channel.close()
+
+
+class _GrpcCall:
+    def __init__(self, future: grpc.Future, address: str, deadline: Deadline):
+        self._future = future
+        self._address = address
+        self._deadline = deadline
+        self.done = future.done
+        self.cancel = future.cancel
+
+    def result(self) -> Any:
+        try:
+            response = self._future.result()
+        except grpc.RpcError as error:
+            raise explained(error, self._address, "gRPC", self._deadline) from error
+        if isinstance(response, predict_pb2.PredictResponse):
+            return {name: tf.make_ndarray(response.outputs[name]) for name in response.outputs}
+        return response

@@ -4,24 +4,28 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import tensorflow as tf
+import urllib3
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.client.addresses import MAX_RETRIES, open_transport
-from elmo_tf.saved_models.client.calls import Calls, Deadline, ServerError
-from elmo_tf.saved_models.requests import (
+from elmo_tf.saved_models.client.calls import Calls, Deadline, GrpcTransport, ServerError
+from elmo_tf.saved_models.client.rest import RestTransport
+from elmo_tf.saved_models.messages import (
+    Arrays,
+    OutputPlan,
     checked_sentences,
     default_signature,
     predict_request,
     sentence_batches,
 )
-from elmo_tf.saved_models.responses import Arrays, OutputPlan
 from elmo_tf.text.sentence_lists import Sentence
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
@@ -33,6 +37,11 @@ _UNREACHABLE = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
 )
+MAX_RETRIES = 4  # gRPC makes at most five attempts
+# gRPC's own target syntax, which gRPC checks itself.
+_GRPC_TARGETS = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "vsock:", "xds:")
+_HOST_AND_PORT = re.compile(r"(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.%]+\]):\d{1,5}")
+_URL = re.compile(r"(grpcs?|https?)://([^\s?#]+)", re.IGNORECASE)
 
 
 class Client:
@@ -82,7 +91,7 @@ class Client:
         if version is not None:
             self._spec.version.value = version
         pem_files = root_certificates, client_key, client_certificate
-        self._transport = open_transport(address, retries, pem_files, headers or {})
+        self._transport = _open_transport(address, retries, pem_files, headers or {})
         self._limits = batch_size, batch_tokens
         self._signatures: Signatures | None = None  # empty if the server returns none
         self._closed = False
@@ -142,7 +151,7 @@ class Client:
         batches = list(sentence_batches(sentences, *self._limits)) or [[]]
         signature = signature or default_signature(sentences)
         plan = self._plan(signature, outputs, deadline)
-        sent = self._responses(calls, batches, _IN_FLIGHT, signature, plan, lambda: deadline)
+        sent = self._responses(calls, batches, _IN_FLIGHT, signature, plan, deadline)
         return plan.join([response for response, _ in sent])
 
     def stream(
@@ -172,28 +181,21 @@ class Client:
         if in_flight < 1:
             raise ValueError(f"`in_flight` must be at least 1, but is {in_flight}.")
         self._check_open()
-        return self._stream(sentences, outputs, signature, in_flight)
 
-    def _stream(
-        self,
-        sentences: Iterable[Sentence],
-        outputs: str | Sequence[str],
-        signature: str | None,
-        in_flight: int,
-    ) -> Iterator[Arrays]:
-        batches = sentence_batches(checked_sentences(sentences), *self._limits)
-        first = next(batches, None)
-        if first is None:
-            return
-        signature = signature or default_signature(first)
-        plan = self._plan(signature, outputs, Deadline(self.timeout))
-        sent = self._responses(
-            *(Calls(), itertools.chain([first], batches), in_flight, signature, plan),
-            lambda: Deadline(self.timeout),
-        )
-        with contextlib.closing(sent):
-            for response, batch in sent:
-                yield from plan.rows(response, len(batch))
+        def rows() -> Iterator[Arrays]:
+            batches = sentence_batches(checked_sentences(sentences), *self._limits)
+            first = next(batches, None)
+            if first is None:
+                return
+            name = signature or default_signature(first)
+            plan = self._plan(name, outputs, Deadline(self.timeout))
+            batches = itertools.chain([first], batches)
+            sent = self._responses(Calls(), batches, in_flight, name, plan)
+            with contextlib.closing(sent):
+                for response, batch in sent:
+                    yield from plan.rows(response, len(batch))
+
+        return rows()
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{1: "AVAILABLE"}`.
@@ -221,17 +223,12 @@ class Client:
         """
         self._check_open()
         response = self._metadata(Deadline(self.timeout))
-        return {
-            "version": response.model_spec.version.value,
-            "signatures": {
-                name: {
-                    "inputs": _described(signature.inputs),
-                    "outputs": _described(signature.outputs),
-                }
-                for name, signature in sorted(_signatures_in(response).items())
-                if signature.method_name  # signatures that only initialize the model have none
-            },
+        signatures = {
+            name: {"inputs": _described(signature.inputs), "outputs": _described(signature.outputs)}
+            for name, signature in sorted(_signatures_in(response).items())
+            if signature.method_name  # signatures that only initialize the model have none
         }
+        return {"version": response.model_spec.version.value, "signatures": signatures}
 
     def close(self) -> None:
         """Closes the connection."""
@@ -255,13 +252,16 @@ class Client:
         in_flight: int,
         signature: str,
         plan: OutputPlan,
-        deadline: Callable[[], Deadline],
+        deadline: Deadline | None = None,
     ) -> Iterator[tuple[Arrays, list[Sentence]]]:
-        """Sends a request for each batch; yields the responses in order, with their batches."""
+        """Sends a request for each batch; yields the responses in order, with their batches.
+
+        Without a common `deadline`, each request has its own.
+        """
 
         def start(batch: list[Sentence]) -> Any:
             request = predict_request(self._spec, batch, plan.requested, signature)
-            return self._transport.start(request, deadline(), plan.infos)
+            return self._transport.start(request, deadline or Deadline(self.timeout), plan.infos)
 
         try:
             yield from calls.responses(batches, start, in_flight)
@@ -303,3 +303,38 @@ def _described(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict
         size = None if shape.rank is None else shape.as_list()
         described[name] = {"dtype": tf.as_dtype(info.dtype).name, "shape": size}
     return described
+
+
+def _open_transport(
+    address: str,
+    retries: int,
+    pem_files: Sequence[str | os.PathLike | None],
+    headers: Mapping[str, str],
+) -> GrpcTransport | RestTransport:
+    """Returns the transport to a server; `pem_files` are in the order of `Client`'s arguments."""
+    if not 0 <= retries <= MAX_RETRIES:
+        raise ValueError(f"`retries` must be 0 … {MAX_RETRIES}, but is {retries}.")
+    roots, key, certificate = pem_files
+    if (key is None) != (certificate is None):
+        raise ValueError(
+            "`client_key` and `client_certificate` go together, but only one was given."
+        )
+    contents = [None if path is None else Path(path).read_bytes() for path in pem_files]
+    url = _URL.fullmatch(address)
+    scheme, rest = (url[1].lower(), url[2]) if url else ("grpc", address)
+    is_secure = scheme in ("grpcs", "https")
+    if (roots is not None or key is not None) and not is_secure:
+        raise ValueError(
+            "Certificates need an address with TLS, grpcs:// or https://, but the address is "
+            f"{address!r}."
+        )
+    if scheme.startswith("http"):
+        if not urllib3.util.parse_url(address).host:
+            raise ValueError(f"The address has no host: {address!r}.")
+        return RestTransport(address, f"{scheme}://{rest.rstrip('/')}", retries, pem_files, headers)
+    if not _HOST_AND_PORT.fullmatch(rest) and (url or not rest.startswith(_GRPC_TARGETS)):
+        raise ValueError(
+            "The address must be host:port of the server's gRPC, such as localhost:8500, or "
+            f"begin with grpc://, grpcs://, http:// or https://, but is {address!r}."
+        )
+    return GrpcTransport(address, rest, retries, contents if is_secure else None, headers)

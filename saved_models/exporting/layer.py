@@ -57,8 +57,12 @@ class ExportedElmo(keras.layers.Layer):
         self._untracked = SimpleNamespace(model=model)  # Keras tracks only the weights below
         self._track_trackable(model, "model")  # for TensorFlow's checkpoints and SavedModels
         trained = {variable.ref() for variable in model.trainable_variables}
-        for variable in model.variables:
-            self._track_variable(_wrap(variable, variable.ref() in trained))
+        for variable in model.variables:  # as Keras variables that share their memory
+            name = variable.name.split(":")[0].replace("/", "_")
+            zeros = tf.zeros(variable.shape, variable.dtype)
+            wrapper = keras.Variable(zeros, trainable=variable.ref() in trained, name=name)
+            wrapper._value = variable
+            self._track_variable(wrapper)
         elmo = model.signatures["serving_default"].structured_outputs["elmo"]
         self._dim = elmo.shape[-1]
         # Layer names must be unique within a model.
@@ -129,16 +133,6 @@ def _load(path: Path) -> Any:
                 "output elmo."
             )
     if not hasattr(model, "trainable_variables"):
-        raise ValueError(
-            f"{version} is a SavedModel of another kind: it does not list its variables."
-        )
+        message = f"{version} is a SavedModel of another kind: it does not list its variables."
+        raise ValueError(message)
     return model
-
-
-def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
-    """Wraps a variable of the loaded model as a Keras variable that shares its memory."""
-    name = variable.name.split(":")[0].replace("/", "_")
-    zeros = tf.zeros(variable.shape, variable.dtype)
-    wrapper = keras.Variable(zeros, trainable=trainable, name=name)
-    wrapper._value = variable
-    return wrapper

@@ -9,14 +9,19 @@ from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, add_boundaries
 from elmo_tf.models.weights import copied_bilm
 from elmo_tf.precision import PRECISIONS
-from elmo_tf.saved_models.exporting.token_cache import TokenCache
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch, with_a_token
+from elmo_tf.text.sentences import WHITESPACE
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
 TOKENS = tf.TensorSpec((None, None), tf.string, name="tokens")
 SEQUENCE_LEN = tf.TensorSpec((None,), tf.int32, name="sequence_len")
+# A token has no whitespace, so these keys are not tokens.
+_BOUNDARY_KEYS = (" <S>", " </S>")
+# Unicode's punctuation and symbols.
+_PUNCTUATION = r"[\pP\pS]"
 
 
 class Exported(tf.train.Checkpoint):
@@ -251,3 +256,89 @@ def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], b
             copy.set_weights(mix.get_weights())
         mixes.append(copy)
     return bilm, mixes, top_only
+
+
+class TokenCache:
+    """Token vectors of the tokens of earlier requests, in a table that the model holds in memory.
+
+    A saved model starts with an empty table. If the new tokens of a request do not all fit into the
+    table, none of them is stored. The table does not see later changes of the weights.
+
+    Args:
+        bilm: the exported biLM.
+        capacity: int >= 1. Number of tokens.
+
+    Attributes:
+        table: the table, which the exported model must track.
+    """
+
+    def __init__(self, bilm: BiLM, capacity: int):
+        self._bilm = bilm
+        self._capacity = capacity
+        self._width = bilm.config.lstm.projection_dim
+        missing = tf.fill((self._width,), float("nan"))
+        self.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.float32, missing)
+
+    def token_vectors(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """`BiLM.token_vectors`, without gradients.
+
+        Args:
+            tokens: string (batch, token).
+            lengths: int32 (batch,).
+        """
+        distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
+        index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_TOKENS
+        index, mask = add_boundaries(index, lengths)
+        found = self.table.lookup(tf.concat([_BOUNDARY_KEYS, distinct], axis=0))
+        found = tf.ensure_shape(found, (None, self._width))  # (2 + distinct token, feature)
+        is_missing = tf.math.is_nan(found[:, 0])
+        rows = tf.cond(
+            tf.reduce_any(is_missing),
+            lambda: self._encode_missing(distinct, found, is_missing),
+            lambda: tf.pad(found, [[1, 0], [0, 0]]),
+        )
+        return tf.cast(tf.gather(rows, index), self._bilm.compute_dtype), mask
+
+    def _encode_missing(
+        self, distinct: tf.Tensor, found: tf.Tensor, is_missing: tf.Tensor
+    ) -> tf.Tensor:
+        """Encodes the missing tokens, and returns all rows as `BiLM.encode_tokens` does."""
+        num_boundaries = len(_BOUNDARY_KEYS)
+        places = tf.where(is_missing[num_boundaries:])
+        missing = tf.gather_nd(distinct, places)
+        encoded = tf.cast(self._bilm.encode_tokens(missing), tf.float32)
+        keys = tf.concat([_BOUNDARY_KEYS, missing], axis=0)
+        size = tf.cast(self.table.size(), tf.int32) + tf.size(missing)
+        has_room = size <= self._capacity + num_boundaries
+        num_kept = tf.where(has_room, tf.size(keys), 0)
+        kept = self.table.insert(keys[:num_kept], encoded[1 : 1 + num_kept])
+        with tf.control_dependencies([kept]):
+            found = tf.tensor_scatter_nd_update(
+                found[num_boundaries:], places, encoded[NUM_SPECIAL_TOKENS:]
+            )
+        return tf.concat([encoded[:NUM_SPECIAL_TOKENS], found], axis=0)
+
+
+class PunctuationSplitter:
+    """Splits at whitespace and around every punctuation mark and symbol.
+
+    Case and accents are preserved. Needs tensorflow-text, both for export and for loading the
+    exported model.
+    """
+
+    def split_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Splits text; the interface of the splitters of tensorflow-text.
+
+        Args:
+            text: string (batch,).
+
+        Returns:
+            The tokens and their start and end offsets in bytes, (batch, token) each.
+        """
+        import tensorflow_text
+
+        return tensorflow_text.regex_split_with_offsets(
+            text, rf"{WHITESPACE}|{_PUNCTUATION}", _PUNCTUATION
+        )

@@ -11,12 +11,12 @@ import tensorflow as tf
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.export import (
+    model_card,
     new_version,
     warn_of_layer_norm,
     write_card,
     write_saved_model,
 )
-from elmo_tf.saved_models.exporting.model_cards import model_card
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
 from elmo_tf.saved_models.exporting.verify import (
     EXAMPLES,
@@ -130,7 +130,6 @@ class ExportedTask(tf.train.Checkpoint):
             layers.append(model.elmo.bilm)
         tables = [getattr(layer, "lookup_table", None) for layer in layers]
         self.tables = [table for table in tables if table is not None]
-        # Not by assignment: TensorFlow would track and save Keras weights a second time.
         if isinstance(model, CoreferenceModel):
             signatures = _of_documents(model)
         elif isinstance(model, SRLTagger):

@@ -17,9 +17,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.responses import LENGTHS, concatenate_padded
-from elmo_tf.saved_models.server.errors import unavailable
-from elmo_tf.saved_models.server.limits import takes_sentences
+from elmo_tf.saved_models.messages import LENGTHS, concatenate_padded
+from elmo_tf.saved_models.server.limits import takes_sentences, unavailable
 from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.settings import Count, Natural, checked_dataclass
 

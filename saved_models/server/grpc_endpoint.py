@@ -15,8 +15,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.server.errors import invalid, printable, status_of
-from elmo_tf.saved_models.server.server_core import ServerCore
+from elmo_tf.saved_models.server.limits import invalid, printable, status_of
+from elmo_tf.saved_models.server.models import ServerCore
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
 _MODELS = "tensorflow.serving.ModelService"
@@ -53,34 +53,24 @@ class GrpcEndpoint:
             ],
             maximum_concurrent_rpcs=_MAX_REQUESTS,
         )
-        services = {
-            _PREDICTIONS: {
-                "Predict": (predict_pb2.PredictRequest, self._predict),
-                "GetModelMetadata": (
-                    get_model_metadata_pb2.GetModelMetadataRequest,
-                    lambda request, context: core.metadata(request),
-                ),
-            },
-            _MODELS: {
-                "GetModelStatus": (
-                    get_model_status_pb2.GetModelStatusRequest,
-                    lambda request, context: core.status(request),
-                )
-            },
-        }
-        for service, methods in services.items():
-            handlers = {name: self._handler(name, *method) for name, method in methods.items()}
-            self._server.add_generic_rpc_handlers(
-                [grpc.method_handlers_generic_handler(service, handlers)]
-            )
+        metadata_request = get_model_metadata_pb2.GetModelMetadataRequest
+        status_request = get_model_status_pb2.GetModelStatusRequest
+        for service, name, request_type, function in (
+            (_PREDICTIONS, "Predict", predict_pb2.PredictRequest, self._predict),
+            (_PREDICTIONS, "GetModelMetadata", metadata_request, lambda r, _: core.metadata(r)),
+            (_MODELS, "GetModelStatus", status_request, lambda r, _: core.status(r)),
+        ):
+            handlers = {name: self._handler(name, request_type, function)}
+            handler = grpc.method_handlers_generic_handler(service, handlers)
+            self._server.add_generic_rpc_handlers([handler])
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        names = (_PREDICTIONS, _MODELS, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self.port = self._server.add_insecure_port(address)
         self._server.start()
-        for name in ("", *services):
-            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        for service in ("", _PREDICTIONS, _MODELS):
+            self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace: float) -> None:
         """Rejects new requests and waits up to `grace` seconds for the running ones."""

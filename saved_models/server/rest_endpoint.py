@@ -38,8 +38,8 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_tf.saved_models.server import rest_json
-from elmo_tf.saved_models.server.errors import printable, shortened, status_of
-from elmo_tf.saved_models.server.server_core import ServerCore
+from elmo_tf.saved_models.server.limits import printable, shortened, status_of
+from elmo_tf.saved_models.server.models import ServerCore
 
 METRICS_PATH = "/monitoring/prometheus/metrics"  # TF Serving's default
 _PAGE = resources.files("elmo_tf.saved_models.server").joinpath("page")

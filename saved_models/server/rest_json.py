@@ -16,8 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.server.errors import invalid
-from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.limits import Limits, invalid
 
 
 def parse(body: bytes) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from elmo_tf.saved_models.exporting.export import export
 from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.models import ServerCore
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
-from elmo_tf.saved_models.server.server_core import ServerCore
 from elmo_tf.saved_models.versions import versions_in
 
 DEFAULT_BATCHING = Batching()
@@ -82,17 +82,16 @@ def serve(
         core.load()
         server._endpoints.append(GrpcEndpoint(core, f"{url_host}:{port}", access_log))
         server.port = server._endpoints[0].port
+        rest_note = ""
         if rest_port is not None:
             server._endpoints.append(RestEndpoint(core, host, rest_port, access_log))
             server.rest_port = server._endpoints[1].port
+            rest_note = f", REST and a web page on http://{url_host}:{server.rest_port}"
     except BaseException:
         server.stop(0)
         raise
     if poll_seconds is not None:
         core.watch(poll_seconds)
-    rest_note = ""
-    if rest_port is not None:
-        rest_note = f", REST and a web page on http://{url_host}:{server.rest_port}"
     names = ", ".join(core.names)
     logging.info("Serving %s: gRPC on %s:%d%s.", names, url_host, server.port, rest_note)
     return server

@@ -1,15 +1,15 @@
-"""A client gives the same answers over gRPC and REST."""
-
-from pathlib import Path
+"""Addresses and options of a client, and its answers, which are the same over gRPC and REST."""
 
 import grpc
 import numpy as np
 import pandas
 import pytest
+import tensorflow as tf
 
-from elmo_tf.saved_models import serve
+from elmo_tf.saved_models.client.calls import ServerError
 from elmo_tf.saved_models.client.client import Client
-from serving_requests import assert_refused
+from elmo_tf.saved_models.client.rest import response_arrays
+from serving_requests import assert_refused, infos
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,8 @@ def test_strings_and_lists_of_tokens_give_the_requested_outputs(address, batch_s
             wanted = 100 * lengths[..., None] * np.arange(1, 7)
             np.testing.assert_allclose(answer["elmo"], wanted)
         assert client.predict(padded, "sequence_len")["sequence_len"].tolist() == [2, 1]
+        thirds = client.predict(["a b dd"], "default")["default"][0]
+        np.testing.assert_array_equal(thirds, np.arange(400, 2401, 400, np.float32) / np.float32(3))
         assert list(client.predict(["a"], ())) == ["default", "elmo", "sequence_len", "word_emb"]
 
 
@@ -109,16 +111,83 @@ def test_a_closed_client_raises_an_error(address):
             function(*arguments)
 
 
-def test_grpc_and_rest_give_the_same_vectors_of_an_exported_model(exported_elmo, elmo):
-    sentences = ["the cat sat on it", "한국어 \udcff", "", "the end"]
-    outputs = ["elmo", "default", "lstm_outputs1", "sequence_len"]
-    answers = []
-    with serve(Path(exported_elmo).parent, port=0, rest_port=0) as server:
-        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
-            with Client(address, batch_size=2) as client:
-                answers.append(client.predict(sentences, outputs))
-    of_grpc, of_rest = answers
-    assert of_grpc["elmo"].shape[1] == 5
-    for name in outputs:
-        np.testing.assert_array_equal(of_rest[name], of_grpc[name])
-    np.testing.assert_allclose(of_grpc["elmo"], elmo(sentences).numpy(), atol=1e-5)
+BAD_ADDRESS = "must be host:port .* localhost:8500, or begin with grpc://.*, but is '{}'"
+OTHERS = ("ftp://localhost:1", "grpc://localhost", "grpcs://localhost", "a b:1", "h:x", "localhost")
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "message"),
+    [
+        *((address, {}, BAD_ADDRESS.format(address)) for address in (*OTHERS, "")),
+        *((url, {}, f"has no host: '{url}'") for url in ("http://:8501", "https:///v1")),
+        *(
+            ("localhost:1", {"retries": retries}, rf"`retries` must be 0 … 4, but is {retries}\.")
+            for retries in (-1, 5)
+        ),
+        *(
+            ("localhost:1", {name: 0}, "`batch_size` and `batch_tokens` must be at least 1")
+            for name in ("batch_size", "batch_tokens")
+        ),
+        (
+            *("localhost:1", {"root_certificates": __file__}),
+            "Certificates need an address with TLS, grpcs://",
+        ),
+        ("grpcs://h:1", {"client_key": "key.pem"}, "`client_key` and `client_certificate` go tog"),
+    ],
+)
+def test_an_invalid_address_or_option_is_an_error(address, options, message):
+    with pytest.raises(ValueError, match=message):
+        Client(address, **options)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["localhost:8500", "GRPC://a.b:1", "[::1]:8500", "dns:///host:1", "unix:/a/b", "grpcs://h:1"],
+)
+def test_grpc_addresses_are_accepted(address):
+    Client(address).close()
+
+
+def test_a_missing_certificate_is_an_error(tmp_path):
+    for address in ("grpcs://localhost:1", "https://localhost:1"):
+        with pytest.raises(FileNotFoundError, match=r"ca\.pem"):
+            Client(address, root_certificates=tmp_path / "ca.pem")
+
+
+@pytest.mark.parametrize(("value", "shape"), [([], (0, 0, 4)), ([[], []], (2, 0, 4))])
+def test_axes_after_an_empty_axis_come_from_the_signature(value, shape):
+    known = infos(elmo=("float32", [None, None, 4]), n=("int32", [None]))
+    array = response_arrays({"outputs": {"elmo": value, "n": []}}, ["elmo"], known)["elmo"]
+    assert (array.shape, array.dtype) == (shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "known", "name"),
+    [([], infos(y=("float32", [None])), "y"), (["y"], {}, "y"), ([], {}, "outputs")],
+)
+def test_a_single_output_without_a_name_is_read(wanted, known, name):
+    (pair,) = response_arrays({"outputs": [1.5, 2.0]}, wanted, known).items()
+    assert (pair[0], pair[1].tolist(), pair[1].dtype) == (name, [1.5, 2.0], np.float32)
+
+
+def test_a_single_output_may_be_bytes():
+    known = infos(y=("string", []))
+    assert response_arrays({"outputs": {"b64": "/w=="}}, [], known)["y"].tolist() == b"\xff"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "uint64", "bool"])
+def test_types_come_from_the_signature(dtype):
+    known = infos(y=(dtype, [None]), z=("int32", []))
+    array = response_arrays({"outputs": {"y": [0, 1], "z": 5}}, ["y"], known)["y"]
+    assert array.dtype == tf.as_dtype(dtype).as_numpy_dtype
+    np.testing.assert_array_equal(array.astype(np.float32), [0, 1])
+
+
+def test_a_missing_output_is_an_error_that_lists_the_others():
+    with pytest.raises(ServerError, match=r"signature: c Outputs .* in the set \{a,b\}"):
+        response_arrays({"outputs": {"b": [1], "a": [2]}}, ["c"], {})
+
+
+def test_a_string_in_a_float_output_is_a_value_error():
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        response_arrays({"outputs": [["x"]]}, ["y"], infos(y=("float32", [None, 1])))

@@ -1,15 +1,20 @@
-"""Loading and unloading the versions of a model."""
+"""Finding, exporting, loading and unloading the versions of a model."""
 
 import shutil
+import tempfile
 import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, serve
+from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.models import Model, State
+from elmo_tf.saved_models.versions import check_new_version, versions_in
+from reference import tf1_training
 from serving_requests import asking
 
 
@@ -177,3 +182,97 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(model_direc
         wait_for(lambda: scale(clients[0]) == 100)
         assert scale(clients[1]) == 100
         assert clients[0].status() == {3: "AVAILABLE", 2: "END", 1: "END"}
+
+
+SENTENCES = ["the cat sat", "", "한국어 a"]
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The parent of new temporary folders."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
+    temporary, checkpoint_directory, bilm
+):
+    with (
+        serve(checkpoint_directory, port=0, rest_port=None) as running,
+        Client(f"localhost:{running.port}") as client,
+    ):
+        answer = client.predict(SENTENCES, ("lstm_outputs1", "lstm_outputs2"))
+        assert len(list(temporary.glob("elmo_tf-*/1/saved_model.pb"))) == 1
+
+    layers = bilm(SENTENCES)["layers"]
+    for layer in (1, 2):
+        np.testing.assert_allclose(answer[f"lstm_outputs{layer}"], layers[:, layer], 1e-5, 1e-5)
+    assert list(temporary.glob("elmo_tf-*")) == []
+
+
+def test_an_unreadable_checkpoint_leaves_no_temporary_files(temporary, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "options.json").write_text("{}")
+
+    with pytest.raises(FileNotFoundError, match=r"no \*weights.hdf5 or .* or model.hdf5 in .*run"):
+        serve(tmp_path / "run", port=0, rest_port=None)
+    assert list(temporary.glob("elmo_tf-*")) == []
+
+
+def test_a_pair_of_files_a_tf1_prefix_and_a_parent_folder_are_checkpoints(
+    tmp_path, checkpoint_directory, monkeypatch
+):
+    exported = []
+    monkeypatch.setattr(server, "export", lambda bilm, *_, **kwargs: exported.append(bilm))
+    options = tf1_training.options()
+    trained = tf1_training.write(tmp_path / "run", options, tf1_training.weights(options))
+    pair = checkpoint_directory / "options.json", checkpoint_directory / "weights.hdf5"
+    shutil.copytree(checkpoint_directory, tmp_path / "unpacked" / "elmo")
+    for source in (pair, trained / tf1_training.PREFIX, tmp_path / "unpacked"):
+        with server._exported_versions(source):
+            pass
+    assert len(exported) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
+        ("small_en", r"serve small_en: no such .*Did you mean the built-in model 'small-en'"),
+        ("empty", r"empty: it holds no version. Expected a folder with .*empty/1/saved_model.pb"),
+        ("1", r"1: it is a single version.*parent folder"),
+    ],
+)
+def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, message):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("empty", "1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "1" / "saved_model.pb").touch()
+    with pytest.raises(OSError, match=message):
+        serve(source, port=0, rest_port=None)
+
+
+def test_versions_are_numbered_folders_with_a_model(tmp_path):
+    names = ("1", "007", "12", "x", "-3", "\N{FULLWIDTH DIGIT ONE}", "5a", str(2**63))
+    for name in (*names, str(2**63 - 1)):
+        (tmp_path / name).mkdir()
+        if name != "12":
+            (tmp_path / name / "saved_model.pb").touch()
+
+    folders = {1: "1", 7: "007", 2**63 - 1: str(2**63 - 1)}
+    assert versions_in(tmp_path) == {number: tmp_path / name for number, name in folders.items()}
+    assert versions_in(tmp_path / "nowhere") == {}
+
+
+def test_an_existing_version_is_an_error_that_suggests_the_next(tmp_path):
+    for name in ("1", "3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+
+    with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 4` or `--overwrite` "):
+        check_new_version(tmp_path, 1, overwrite=False)
+    check_new_version(tmp_path, 1, overwrite=True)
+    check_new_version(tmp_path, 2, overwrite=False)

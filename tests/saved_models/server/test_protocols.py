@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tensorflow_serving.apis import get_model_metadata_pb2
 
 from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.models import ServerCore
 from elmo_tf.saved_models.server.server import serve
-from elmo_tf.saved_models.server.server_core import ServerCore
 from serving_requests import (
     SENTENCES,
     assert_bad,

@@ -1,5 +1,9 @@
-"""The client's transport over REST."""
+"""The client's transport over REST: requests ─► JSON ─► arrays, by the rules of TF Serving.
 
+`inputs` and `outputs` hold complete tensors. Strings are UTF-8, or bytes as {"b64": "…"}.
+"""
+
+import base64
 import json
 import os
 import threading
@@ -9,14 +13,16 @@ from concurrent import futures
 from typing import Any
 
 import grpc
+import numpy as np
+import tensorflow as tf
 import urllib3
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.client.calls import Deadline, ServerError, explained
-from elmo_tf.saved_models.client.rest_tensors import request_body, response_arrays
+from elmo_tf.saved_models.client.calls import Deadline, OutputInfos, ServerError, explained
+from elmo_tf.text.sentences import encode
 
 # gRPC's equivalents of the HTTP status codes of TF Serving and of proxies.
 _STATUS_CODES = {
@@ -62,15 +68,13 @@ class RestTransport:
             **dict(zip(("ca_certs", "key_file", "cert_file"), pem_files, strict=True)),
         )
 
-    def start(
-        self, request: Message, deadline: Deadline, outputs: Mapping[str, meta_graph_pb2.TensorInfo]
-    ) -> "_RestCall":
+    def start(self, request: Message, deadline: Deadline, outputs: OutputInfos) -> "_RestCall":
         """Sends a request. Predictions return arrays by name.
 
         `outputs` are those of the signature, for their types; empty if unknown.
         """
-        spec, cancelled = request.model_spec, threading.Event()
-        retries = _retries(self._retries, deadline, cancelled)
+        spec, call = request.model_spec, _RestCall(self._address, deadline)
+        retries = _retries(self._retries, deadline, call.stopped)
         url = f"{self._url}/v1/models/{urllib.parse.quote(spec.name, safe='')}"
         if spec.HasField("version"):
             url += f"/versions/{spec.version.value}"
@@ -93,7 +97,8 @@ class RestTransport:
             response = get_model_status_pb2.GetModelStatusResponse()
             return json_format.ParseDict(document("GET", url), response, ignore_unknown_fields=True)
 
-        return _RestCall(send, deadline, cancelled, self._address)
+        threading.Thread(target=call.run, args=(send,), name="rest-call", daemon=True).start()
+        return call
 
     def close(self) -> None:
         """Closes the idle connections."""
@@ -103,19 +108,15 @@ class RestTransport:
 class _RestCall(futures.Future):
     """A call in a daemon thread. Cancelling it only stops further retries."""
 
-    def __init__(
-        self, send: Callable[[], Any], deadline: Deadline, cancelled: threading.Event, address: str
-    ):
+    def __init__(self, address: str, deadline: Deadline):
         super().__init__()
-        self._send = send
-        self._deadline = deadline
-        self._cancelled = cancelled
         self._address = address
-        threading.Thread(target=self._run, name="rest-call", daemon=True).start()
+        self._deadline = deadline
+        self.stopped = threading.Event()
 
-    def _run(self) -> None:
+    def run(self, send: Callable[[], Any]) -> None:
         try:
-            self.set_result(self._send())
+            self.set_result(send())
         except BaseException as error:
             self.set_exception(error)
 
@@ -135,7 +136,7 @@ class _RestCall(futures.Future):
         raise explained(failure, self._address, "REST", self._deadline)
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        self.stopped.set()
 
 
 def _retries(total: int, deadline: Deadline, cancelled: threading.Event) -> urllib3.Retry:
@@ -190,3 +191,88 @@ def _metadata(document: Any) -> get_model_metadata_pb2.GetModelMetadataResponse:
     json_format.ParseDict(definitions, signatures, ignore_unknown_fields=True)
     response.metadata["signature_def"].Pack(signatures)
     return response
+
+
+def request_body(request: predict_pb2.PredictRequest) -> bytes:
+    """Returns the body of a request. REST has no `output_filter`: all outputs are returned."""
+    inputs = {name: tf.make_ndarray(tensor) for name, tensor in sorted(request.inputs.items())}
+    document = {
+        "signature_name": request.model_spec.signature_name,
+        "inputs": {name: _jsonable(array.tolist()) for name, array in inputs.items()},
+    }
+    return json.dumps(document, ensure_ascii=False).encode()
+
+
+def response_arrays(document: Any, wanted: list[str], infos: OutputInfos) -> dict[str, np.ndarray]:
+    """Returns the arrays of a response.
+
+    Args:
+        document: the parsed response.
+        wanted: names of the outputs to keep; empty means all.
+        infos: the outputs of the signature, for their dtypes and for empty axes; empty if they are
+            unknown.
+
+    Raises:
+        ValueError: `document` is not a response.
+        ServerError: there is no such output.
+    """
+    if not isinstance(document, dict) or "outputs" not in document:
+        raise ValueError("there is no key 'outputs'")
+    values = document["outputs"]
+    if not isinstance(values, dict) or set(values) == {"b64"}:
+        # The only output of a signature is sent without its name.
+        (name,) = infos if len(infos) == 1 else (*wanted, "outputs")[:1]
+        values = {name: values}
+    for name in wanted:
+        if name not in values:
+            raise ServerError(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"output tensor alias not found in signature: {name} "
+                f"Outputs expected to be in the set {{{','.join(sorted(values))}}}.",
+            )
+    names = wanted or sorted(values)
+    return {name: _array(values[name], infos.get(name)) for name in names}
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_jsonable(element) for element in value]
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(value).decode("ascii")}
+
+
+def _array(value: Any, info: meta_graph_pb2.TensorInfo | None) -> np.ndarray:
+    dtype = None if info is None else tf.as_dtype(info.dtype).as_numpy_dtype
+    if dtype is object or (dtype is None and _is_text(_first(value))):
+        array = np.vectorize(_as_bytes, otypes=[object])(np.array(value, object))
+    else:
+        array = np.asarray(value)
+        if dtype is None and array.dtype == np.float64:
+            dtype = np.float32
+        array = array.astype(dtype or array.dtype)
+    return array if info is None else _with_all_axes(array, tf.TensorShape(info.tensor_shape))
+
+
+def _with_all_axes(array: np.ndarray, shape: tf.TensorShape) -> np.ndarray:
+    """Restores the axes after an empty axis, which JSON does not represent."""
+    if array.size or shape.rank is None or array.ndim >= shape.rank:
+        return array
+    return array.reshape([*array.shape, *(size or 0 for size in shape.as_list()[array.ndim :])])
+
+
+def _first(value: Any) -> Any:
+    while isinstance(value, list) and value:
+        value = value[0]
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and set(value) == {"b64"})
+
+
+def _as_bytes(value: Any) -> bytes:
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else encode(value)
