@@ -5,8 +5,17 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from elmo_tf.commands.options import CHECKPOINT, NamedVectors, Precision, named_vectors, subcommand
-from elmo_tf.commands.reports import ReportOptions, markdown_table, percent, short_names
+from elmo_tf.commands.options import (
+    CHECKPOINT,
+    NamedVectors,
+    Precision,
+    ReportOptions,
+    markdown_table,
+    named_vectors,
+    percent,
+    short_names,
+    subcommand,
+)
 from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
 
