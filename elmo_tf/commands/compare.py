@@ -70,15 +70,11 @@ def compare(options: _CompareOptions) -> None:
         measures["probe"] = _probe_measure(options)
     if options.senses_train:
         measures["senses"] = _senses_measure(options)
-    results = compare(
-        dict(zip(short_names(options.models), options.models, strict=True)),
-        text_files(options.text) if options.text else (),
-        measures,
-        options.precision,
-        options.turns,
-        options.tokens_per_turn,
-        named_vectors(options.vectors),
-    )
+    models = dict(zip(short_names(options.models), options.models, strict=True))
+    speed = {"num_turns": options.turns, "tokens_per_turn": options.tokens_per_turn}
+    vectors = named_vectors(options.vectors)
+    files = text_files(options.text) if options.text else ()
+    results = compare(models, files, measures, options.precision, vectors=vectors, **speed)
     options.report({"models": results}, lambda: _table(results))
 
 

@@ -172,11 +172,8 @@ def text_sources(patterns: Iterable[str]) -> list[Any]:
     """The text files that match some patterns, see `text_files`. `-` is stdin, read once."""
     from elmo_tf.text.corpus import text_files
 
-    sources: dict[Any, None] = {}
-    for pattern in patterns:
-        matches = [sys.stdin.buffer] if pattern == STDIN else text_files([pattern])
-        sources.update(dict.fromkeys(matches))
-    return list(sources)
+    matches = ([sys.stdin.buffer] if p == STDIN else text_files([p]) for p in patterns)
+    return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
 
 
 @contextlib.contextmanager

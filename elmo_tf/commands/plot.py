@@ -70,11 +70,7 @@ class _SimilarityOptions(_PictureOptions):
 def similarity(options: _SimilarityOptions) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.plots import (
-        checked_sentences,
-        draw_similarities,
-        token_similarities,
-    )
+    from elmo_tf.evaluation.plots import checked_sentences, draw_similarities, token_similarities
 
     save = options.saver()
     sentences = checked_sentences(options.sentences)
