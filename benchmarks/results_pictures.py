@@ -11,9 +11,7 @@ def draw_pictures() -> None:
     """Draws the sample efficiency on semantic roles, and the mixing weights of all tasks."""
     import numpy as np
 
-    from elmo_tf.evaluation.plots.mixes import Mix, draw_mixes
-    from elmo_tf.evaluation.plots.sample_efficiency import draw_sample_efficiency
-    from elmo_tf.evaluation.plots.style import save_figure
+    from elmo_tf.evaluation.plots import Mix, draw_mixes, draw_sample_efficiency, save_figure
 
     images = MEASUREMENTS.parent / "images"
     rows = []

@@ -18,7 +18,7 @@ from absl.flags import argparse_flags
 from pydantic.fields import FieldInfo
 
 import elmo_tf
-from elmo_tf.commands.options import Group, Subcommand
+from elmo_tf.commands.options import Subcommand
 from elmo_tf.logs import import_tensorflow, plain_logs
 from elmo_tf.settings import element_of, option_of, parse_value, settings_of, value_type
 
@@ -146,7 +146,7 @@ def build_parser() -> argparse_flags.ArgumentParser:
 
 
 def _add_subcommands(
-    parser: Any, metavar: str, commands: Sequence[Subcommand | Group], is_required: bool = True
+    parser: Any, metavar: str, commands: Sequence[Subcommand], is_required: bool = True
 ) -> None:
     subparsers = parser.add_subparsers(
         title=f"{metavar.lower()}s", metavar=metavar, required=is_required
@@ -160,7 +160,7 @@ def _add_subcommands(
             example=command.example,
             epilog=command.epilog,
         )
-        if isinstance(command, Group):
+        if command.subcommands:
             _add_subcommands(sub, command.metavar, command.subcommands)
             continue
         sub.set_defaults(subcommand=command, parser=sub)

@@ -5,8 +5,17 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from elmo_tf.commands.options import CHECKPOINT, NamedVectors, Precision, named_vectors, subcommand
-from elmo_tf.commands.reports import ReportOptions, markdown_table, percent, short_names
+from elmo_tf.commands.options import (
+    CHECKPOINT,
+    NamedVectors,
+    Precision,
+    ReportOptions,
+    markdown_table,
+    named_vectors,
+    percent,
+    short_names,
+    subcommand,
+)
 from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
 
@@ -61,15 +70,11 @@ def compare(options: _CompareOptions) -> None:
         measures["probe"] = _probe_measure(options)
     if options.senses_train:
         measures["senses"] = _senses_measure(options)
-    results = compare(
-        dict(zip(short_names(options.models), options.models, strict=True)),
-        text_files(options.text) if options.text else (),
-        measures,
-        options.precision,
-        options.turns,
-        options.tokens_per_turn,
-        named_vectors(options.vectors),
-    )
+    models = dict(zip(short_names(options.models), options.models, strict=True))
+    speed = {"num_turns": options.turns, "tokens_per_turn": options.tokens_per_turn}
+    vectors = named_vectors(options.vectors)
+    files = text_files(options.text) if options.text else ()
+    results = compare(models, files, measures, options.precision, vectors=vectors, **speed)
     options.report({"models": results}, lambda: _table(results))
 
 

@@ -2,8 +2,14 @@
 
 from typing import Any
 
-from elmo_tf.commands.options import InputFormat, Model, TokenColumn, subcommand
-from elmo_tf.commands.reports import ReportOptions, markdown_table
+from elmo_tf.commands.options import (
+    InputFormat,
+    Model,
+    ReportOptions,
+    TokenColumn,
+    markdown_table,
+    subcommand,
+)
 from elmo_tf.settings import Positive, checked_dataclass, setting
 
 DIFFERENT = 3  # exit status
@@ -49,11 +55,12 @@ def diff(options: _DiffOptions) -> int | None:
 
 
 def _markdown(result: Any) -> str:
-    rows = [
-        [layer["layer"], *(_number(layer[key]) for key in ("largest", "mean", "cosine"))]
-        for layer in result["layers"]
-    ]
-    table = markdown_table(["difference", "largest", "mean", "cosine"], rows)
+    keys = ("largest", "mean", "cosine")
+    rows = []
+    for layer in result["layers"]:
+        numbers = map(layer.get, keys)
+        rows.append([layer["layer"], *(x if x is None else f"{x:.3g}" for x in numbers)])
+    table = markdown_table(["difference", *keys], rows)
     if result["equal"]:
         return f"{table}\n\nThe vectors of all {result['sentences']:,} sentences are equal."
     first = ", ".join(map(str, result["first_different"]))
@@ -63,7 +70,3 @@ def _markdown(result: Any) -> str:
         f"{table}\n\n{result['different']:,} of {result['sentences']:,} sentences differ{listed}.\n"
         f"Likely causes:\n{causes}"
     )
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3g}"

@@ -109,22 +109,11 @@ def _embed_file(options: _EmbedOptions, stored: Any) -> None:
     kind.refuse(options.output, options.overwrite)
     with stdin_in_a_file([options.input]) as (input,):
         tokenizer = tokenizer_of(options.tokenize)
+        how = {"format": options.input_format, "token_column": options.token_column}
         sentence_reader(input, options.input_format, options.token_column, tokenizer)
-        embedder = Embedder(
-            options.model,
-            options.layers,
-            options.precision,
-            options.batch_tokens,
-            tokenizer=tokenizer,
-        )
-        embedder.embed_file(
-            input,
-            options.output,
-            options.overwrite,
-            format=options.input_format,
-            token_column=options.token_column,
-            **vars(stored),
-        )
+        model = options.model, options.layers, options.precision, options.batch_tokens
+        embedder = Embedder(*model, tokenizer=tokenizer)
+        embedder.embed_file(input, options.output, options.overwrite, **how, **vars(stored))
 
 
 def _embed_with_ray(options: _EmbedOptions, stored: Any) -> None:

@@ -11,11 +11,12 @@ from elmo_tf.commands.options import (
     CHECKPOINT,
     VECTORS_GUIDE,
     Precision,
+    ReportOptions,
+    markdown_table,
     named_vectors,
     optionally_named_file,
     subcommand,
 )
-from elmo_tf.commands.reports import ReportOptions, markdown_table
 from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
 
 _Vectors = Annotated[
@@ -107,18 +108,17 @@ def neighbors(options: _NeighborsOptions) -> None:
         index.check_same_text(options.corpus, options.max_tokens)
     else:
         index = OccurrenceIndex(options.index, _build(options))
-    about = {"folder": os.path.normpath(options.index)}
-    for key in ("model", "digest", "precision", "sentences", "tokens", "types"):
-        about[key] = index.settings[key]
+    keys = ("model", "digest", "precision", "sentences", "tokens", "types")
+    about = {key: index.settings[key] for key in keys}
     words = [_about(index, vectors, word, options) for word in options.words]
-    content = {"index": about, "words": words}
+    content = {"index": {"folder": os.path.normpath(options.index), **about}, "words": words}
     options.report(content, lambda: _markdown(content))
 
 
 def _build(options: _NeighborsOptions) -> Any:
     """Builds the index, and returns its embedder."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.occurrence_building import build_occurrence_index
+    from elmo_tf.evaluation.occurrences import build_occurrence_index
     from elmo_tf.files import refuse_directory
     from elmo_tf.text.corpus import text_files
 
@@ -139,16 +139,17 @@ def _about(
     from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
     content: dict[str, Any] = {"word": word, "count": len(index.places(word)), "occurrences": []}
-    static = {name: s.vectors for name, s in vectors.items() if isinstance(s, WordVectorSource)}
-    for name, source in static.items():
-        if word not in source:
-            logging.warning("%s has no vector of %r.", name, word)
-        near = source.nearest(word, options.top) if word in source else []
-        content.setdefault("vectors", {})[name] = _types(near)
+    contextual = dict(vectors)
+    for name, source in vectors.items():
+        if isinstance(source, WordVectorSource):
+            static = contextual.pop(name).vectors
+            if word not in static:
+                logging.warning("%s has no vector of %r.", name, word)
+            near = static.nearest(word, options.top) if word in static else []
+            content.setdefault("vectors", {})[name] = _types(near)
     if 0 in options.layer:
         content["types"] = _types(index.nearest_types(word, options.top))
     layers = [layer for layer in options.layer or index.layers if layer]
-    contextual = {name: source for name, source in vectors.items() if name not in static}
     if not layers and not contextual:
         return content
     if options.sentence is None:
@@ -165,9 +166,7 @@ def _about(
         tables[f"{name}, layer "] = near
     for row, occurrence in enumerate(occurrences):
         neighbors = {
-            f"{prefix}{layer}": [
-                {"similarity": round(near.similarity, 4), **_in_context(near)} for near in nearest
-            ]
+            f"{prefix}{layer}": list(map(_in_context, nearest))
             for prefix, of_occurrences in tables.items()
             for layer, nearest in of_occurrences[row].items()
         }
@@ -180,7 +179,9 @@ def _types(nearest: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
 
 
 def _in_context(occurrence: Any) -> dict[str, Any]:
+    near = occurrence.similarity
     return {
+        **({} if near is None else {"similarity": round(near, 4)}),
         "token": occurrence.tokens[occurrence.position],
         "position": occurrence.position,
         "sentence": " ".join(occurrence.tokens),
@@ -190,7 +191,6 @@ def _in_context(occurrence: Any) -> dict[str, Any]:
 
 
 def _markdown(content: Mapping[str, Any]) -> str:
-    """The results as headings and tables."""
     index = content["index"]
     parts = [
         f"{index['folder']}: {index['tokens']:,} tokens in {index['sentences']:,} sentences, "

@@ -1,4 +1,4 @@
-"""Subcommands, and the options and input and output helpers that several of them share."""
+"""Subcommands, and what several of them share: options, input, and JSON and Markdown results."""
 
 import contextlib
 import dataclasses
@@ -8,14 +8,15 @@ import shutil
 import sys
 import tempfile
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
 
 from elmo_tf.config import LAYERS
-from elmo_tf.files import json_text
-from elmo_tf.settings import Texts, setting, settings_of
+from elmo_tf.extras import require_extra
+from elmo_tf.files import json_text, refuse_file, write_json
+from elmo_tf.settings import Texts, checked_dataclass, setting, settings_of
 
 STDIN = "-"  # in place of a text file
 # Where the format of files of vectors is described, for help texts.
@@ -30,14 +31,16 @@ CHECKPOINT = (
 
 @dataclasses.dataclass(frozen=True)
 class Subcommand:
-    """A subcommand: a function whose parameters are its options."""
+    """A subcommand: a function whose parameters are its options, or further subcommands."""
 
     name: str  # on the command line
     summary: str  # the first line of the help
     example: str  # a command that works as pasted
-    run: Callable[..., int | None]  # its parameters are checked dataclasses (`elmo_tf.settings`)
+    run: Any = None  # the function; its parameters are checked dataclasses (`elmo_tf.settings`)
     epilog: str | None = None
     leave_out: Sequence[str] = ()  # settings without an option
+    metavar: str = ""  # the general name of the further subcommands
+    subcommands: Sequence["Subcommand"] = ()
 
     @property
     def parameters(self) -> list[tuple[Any, list[str]]]:
@@ -55,18 +58,6 @@ class Subcommand:
             parameters.insert(0, (options_class, [name for name in names if name not in hidden]))
             hidden.update(names)
         return parameters
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """A subcommand that consists of other subcommands, of which `metavar` is the general name."""
-
-    name: str
-    summary: str
-    example: str
-    metavar: str
-    subcommands: Sequence[Subcommand]
-    epilog: str | None = None
 
 
 def subcommand(example: str, **facts: Any) -> Callable[[Callable], Subcommand]:
@@ -181,11 +172,8 @@ def text_sources(patterns: Iterable[str]) -> list[Any]:
     """The text files that match some patterns, see `text_files`. `-` is stdin, read once."""
     from elmo_tf.text.corpus import text_files
 
-    sources: dict[Any, None] = {}
-    for pattern in patterns:
-        matches = [sys.stdin.buffer] if pattern == STDIN else text_files([pattern])
-        sources.update(dict.fromkeys(matches))
-    return list(sources)
+    matches = ([sys.stdin.buffer] if p == STDIN else text_files([p]) for p in patterns)
+    return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
 
 
 @contextlib.contextmanager
@@ -204,3 +192,88 @@ def stdin_in_a_file(paths: Sequence[str]) -> Iterator[list[str]]:
 def print_json(content: Any, indent: int | None = None) -> None:
     """Prints one JSON value, see `json_text`."""
     print(json_text(content, indent))
+
+
+@checked_dataclass(kw_only=True)
+class ReportOptions:
+    """The options of results, and their output."""
+
+    report_format: Literal["json", "markdown"] | None = setting(
+        None,
+        "format on stdout",
+        name="--format",
+        group="results",
+        default_help="markdown on a terminal, json elsewhere",
+    )
+    json: str | None = setting(None, "also write the results there, as JSON")
+    overwrite: Overwrite = False
+
+    def check_report(self) -> None:
+        """Raises before the work begins if `report` could not write its results."""
+        if self.json is not None:
+            refuse_file(self.json, self.overwrite)
+        if self._format() == "markdown":
+            _tabulate()
+
+    def report(self, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
+        """Prints the results as JSON or as what `markdown` returns, and writes them to `--json`."""
+        if self.json is not None:
+            write_json(self.json, content, self.overwrite)
+        if self._format() == "json":
+            print_json(content, indent=2)
+        else:
+            print(markdown())
+
+    def measure(
+        self, measure: Callable[[Any], Any], settings: Sequence[str], batch_tokens: int = 4096
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Measures the vectors of the model and of each file of `--vectors`.
+
+        Args:
+            measure: returns a result with `to_json`, given an `Embedder` or a `VectorSource`.
+            settings: names of options.
+            batch_tokens: see `Embedder`.
+
+        Returns:
+            The results by name, that of the model with the name ""; and as JSON, with the settings.
+        """
+        from elmo_tf.embedding import Embedder
+
+        vectors = named_vectors(self.vectors)
+        embedder = Embedder(self.model, "all", self.precision, batch_tokens)
+        results = {name: measure(source) for name, source in {"": embedder, **vectors}.items()}
+        content = {name: getattr(self, name) for name in settings}
+        content |= {"precision": embedder.precision, **results[""].to_json()}
+        if vectors:
+            content["vectors"] = {name: results[name].to_json() for name in vectors}
+        return results, content
+
+    def _format(self) -> str:
+        return self.report_format or ("markdown" if sys.stdout.isatty() else "json")
+
+
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
+    """A Markdown table. The first column is text; the others are formatted numbers or None."""
+    # tabulate 0.9 refuses an alignment of no rows.
+    alignment = ["left"] + ["right"] * (len(headers) - 1) if rows else None
+    shared = {"missingval": "-", "disable_numparse": True}
+    return _tabulate().tabulate(rows, headers, "pipe", colalign=alignment, **shared)
+
+
+def _tabulate() -> Any:
+    return require_extra("tabulate", "analysis", "A table in Markdown")
+
+
+def percent(share: float | None) -> str | None:
+    """A share in [0, 1] as percent with one decimal. None stays None."""
+    return None if share is None else f"{100 * share:.1f}"
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Shortens paths to the least number of last parts that makes them different."""
+    parts = [os.path.abspath(path).split(os.sep) for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            break
+    return names

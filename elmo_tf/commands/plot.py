@@ -3,8 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from elmo_tf.commands.options import CHECKPOINT, Group, Overwrite, Precision, subcommand
-from elmo_tf.commands.reports import short_names
+from elmo_tf.commands.options import (
+    CHECKPOINT,
+    Overwrite,
+    Precision,
+    Subcommand,
+    short_names,
+    subcommand,
+)
 from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
 
@@ -16,7 +22,7 @@ class _PictureOptions:
 
     def saver(self) -> Callable[[Any], None]:
         """Checks the output, before slower work begins. Returns a function that saves a figure."""
-        from elmo_tf.evaluation.plots.style import check_picture, save_figure
+        from elmo_tf.evaluation.plots import check_picture, save_figure
 
         check_picture(self.output, self.overwrite)
         return lambda figure: save_figure(figure, self.output, self.overwrite, self.dpi)
@@ -38,7 +44,7 @@ class _TrainingOptions(_PictureOptions):
 @subcommand("elmo-tf plot training run --output training.png")
 def training(options: _TrainingOptions) -> None:
     """Draw the losses and held-out perplexities of training runs."""
-    from elmo_tf.evaluation.plots.training import draw_training, read_log
+    from elmo_tf.evaluation.plots import draw_training, read_log
 
     save = options.saver()
     names = short_names(options.runs)
@@ -64,11 +70,7 @@ class _SimilarityOptions(_PictureOptions):
 def similarity(options: _SimilarityOptions) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.plots.similarity import (
-        checked_sentences,
-        draw_similarities,
-        token_similarities,
-    )
+    from elmo_tf.evaluation.plots import checked_sentences, draw_similarities, token_similarities
 
     save = options.saver()
     sentences = checked_sentences(options.sentences)
@@ -87,7 +89,7 @@ class _WeightsOptions(_PictureOptions):
 @subcommand("elmo-tf plot weights ner pos --output weights.png")
 def weights(options: _WeightsOptions) -> None:
     """Draw the mixing weights of task models."""
-    from elmo_tf.evaluation.plots.mixes import draw_mixes, mixes_of
+    from elmo_tf.evaluation.plots import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
     from elmo_tf.trainers.tasks.workdir import load_model
 
@@ -116,16 +118,16 @@ class _SampleEfficiencyOptions(_PictureOptions):
 @subcommand("elmo-tf plot sample-efficiency sweep.json --output sweep.png")
 def sample_efficiency(options: _SampleEfficiencyOptions) -> None:
     """Draw the scores of a sweep by share of the training data."""
-    from elmo_tf.evaluation.plots.sample_efficiency import draw_sample_efficiency, read_sweep
+    from elmo_tf.evaluation.plots import draw_sample_efficiency, read_sweep
 
     save = options.saver()
     save(draw_sample_efficiency(read_sweep(options.sweep)))
 
 
-plot = Group(
+plot = Subcommand(
     "plot",
     "draw a picture, as PNG, SVG or PDF",
     "elmo-tf plot training run --output training.png",
-    "KIND",
-    (training, similarity, weights, sample_efficiency),
+    metavar="KIND",
+    subcommands=(training, similarity, weights, sample_efficiency),
 )

@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from elmo_tf.commands.options import Model, NamedVectors, Precision, TokenColumn, subcommand
-from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
+from elmo_tf.commands.options import (
+    Model,
+    NamedVectors,
+    Precision,
+    ReportOptions,
+    TokenColumn,
+    markdown_table,
+    percent,
+    subcommand,
+)
 from elmo_tf.settings import Count, Natural, Positive, Texts, checked_dataclass, setting
 
 _COLUMNS = ("input_format", "token_column", "tag_column")

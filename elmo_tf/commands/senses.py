@@ -4,8 +4,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.commands.options import BatchTokens, Model, NamedVectors, Precision, subcommand
-from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
+from elmo_tf.commands.options import (
+    BatchTokens,
+    Model,
+    NamedVectors,
+    Precision,
+    ReportOptions,
+    markdown_table,
+    percent,
+    subcommand,
+)
 from elmo_tf.settings import Rate, Texts, checked_dataclass, setting
 
 # Patterns of the files that this subcommand writes; files of gold keys do not match them.

@@ -40,7 +40,7 @@ class _SubstitutesOptions:
 def substitutes(options: _SubstitutesOptions) -> None:
     """Print the most probable tokens at positions of sentences, as JSON lines."""
     from elmo_tf.checkpoints.load import load_language_model
-    from elmo_tf.evaluation.substitution import sentence_substitutes
+    from elmo_tf.evaluation.scoring import sentence_substitutes
     from elmo_tf.progress import progress_over
 
     given = [sentence for sentence in options.sentences if sentence != STDIN]
@@ -80,7 +80,7 @@ def _queries(
 
 
 def _query(sentence: str, positions: Sequence[int], place: str) -> tuple[list[str], Sequence[int]]:
-    from elmo_tf.evaluation.substitution import check_position
+    from elmo_tf.evaluation.scoring import check_position
 
     tokens, positions = (sentence.split(), positions) if positions else _unmarked(sentence)
     if not positions:

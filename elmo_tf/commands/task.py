@@ -4,18 +4,20 @@ import dataclasses
 from typing import Annotated, Any
 
 from elmo_tf.commands.options import (
-    Group,
     InputFormat,
     ModelDirectory,
     ModelVersion,
     NamedVectors,
     Overwrite,
+    ReportOptions,
+    Subcommand,
     TokenColumn,
+    markdown_table,
     named_vectors,
+    percent,
     print_json,
     subcommand,
 )
-from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
 from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 from elmo_tf.tasks.config import TaskConfig
 
@@ -156,12 +158,12 @@ def sweep(config: TaskConfig, options: _SweepOptions) -> None:
     options.report(results, lambda: _markdown(results))
 
 
-task = Group(
+task = Subcommand(
     "task",
     "train, evaluate and use task models, such as NER taggers",
     f"{_EXAMPLE} --elmo small-en",
-    "ACTION",
-    (train, evaluate, predict, export, sweep),
+    metavar="ACTION",
+    subcommands=(train, evaluate, predict, export, sweep),
 )
 
 

@@ -7,6 +7,7 @@ Its directory holds `contexts.parquet`, the distinct sentences, with the setting
 import difflib
 import functools
 import json
+import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,33 +21,115 @@ from elmo_tf.embedding.distillation import token_vectors
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.evaluation.stored_vectors import VectorSource, unit_vectors
 from elmo_tf.extras import require_extra
-from elmo_tf.progress import progress_over
+from elmo_tf.files import atomic_directory, json_text
+from elmo_tf.progress import progress, progress_over
 from elmo_tf.tasks.word_vectors import WordVectors
-from elmo_tf.text.corpus import text_files
+from elmo_tf.text.batches import read_ahead
+from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS, reported_lines, text_files
 from elmo_tf.text.sentences import decode, encode
 
-CONTEXTS, METADATA = "contexts.parquet", b"elmo_tf.occurrences.2"
+_CONTEXTS, _LAYER = "contexts.parquet", "layer_{}.faiss"
+_METADATA = b"elmo_tf.occurrences.2"
+_TOKENS_PER_BLOCK = 8_192
 _MAX_CLUSTERED = 100
 
-# Imports an optional module.
-optional = functools.partial(require_extra, extra="analysis", purpose="An index of occurrences")
+_optional = functools.partial(require_extra, extra="analysis", purpose="An index of occurrences")
+
+
+def build_occurrence_index(
+    embedder: Embedder,
+    files: Sequence[str | os.PathLike],
+    directory: str | os.PathLike,
+    max_tokens: int | None = None,
+    model: str | None = None,
+) -> None:
+    """Builds an index of all tokens of a text, for `OccurrenceIndex`.
+
+    Equal sentences are indexed once. Memory holds the text, and one byte per number of the vectors.
+
+    Args:
+        embedder: an `Embedder` with `layers="all"`.
+        files: text files, one tokenized sentence per line. A line of over 10,000 tokens is split.
+        directory: the index, which appears when it is complete.
+        max_tokens: int >= 1 or None. Reading stops after the sentence that reaches this number.
+        model: the biLM's path or name for `load_bilm`, stored as the default of `OccurrenceIndex`.
+
+    Raises:
+        ValueError: the files hold no token, or `embedder` does not return all layers.
+        FileExistsError: `directory` exists and is not an empty directory.
+        MissingExtraError: faiss or pyarrow is not installed.
+    """
+    check_all_layers(embedder)
+    check_int(1 if max_tokens is None else max_tokens, "max_tokens", ge=1)
+    pa, parquet, _ = map(_optional, ("pyarrow", "pyarrow.parquet", "faiss"))
+    names = [os.path.abspath(file) for file in files]
+    settings = {
+        "model": model,
+        "digest": embedder.settings()["model"],
+        "precision": embedder.precision,
+        "files": [[name, os.path.getsize(name)] for name in names],
+        "max_tokens": max_tokens,
+        "layers": embedder.num_layers,
+    }
+    # Not strings: a text may have bytes that are not valid UTF-8.
+    fields = [("sentence", pa.binary()), ("file", pa.int32()), ("line", pa.int64())]
+    schema = pa.schema(fields, {_METADATA: json_text(settings)})
+    with atomic_directory(directory) as folder:
+        sentences = _distinct_sentences(names, max_tokens or math.inf)
+        columns = [list(map(encode, sentences)), *zip(*sentences.values(), strict=True)]
+        parquet.write_table(pa.table(columns, schema=schema), folder / _CONTEXTS)
+        _write_vectors(embedder, sentences, folder)
+
+
+def _distinct_sentences(files: Sequence[str], left: float) -> dict[str, tuple[int, int]]:
+    """The first sentences, of up to `left` tokens, joined by spaces: their files and lines."""
+    sentences: dict[str, tuple[int, int]] = {}
+    with progress(None, "reading the corpus", "tokens") as meter:
+        for file, path in enumerate(files):
+            for line, text in enumerate(reported_lines([path]), start=1):
+                tokens = text.split()
+                for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
+                    part = tokens[start : start + MAX_SENTENCE_TOKENS]
+                    sentence = " ".join(part)
+                    if sentence not in sentences and left > 0:
+                        sentences[sentence] = file, line
+                        left -= len(part)
+                        meter.update(len(part))
+                if left <= 0:
+                    return sentences
+    if not sentences:
+        raise ValueError(f"There is no token in {files[0]}, ….")
+    return sentences
+
+
+def _write_vectors(embedder: Embedder, sentences: Iterable[str], folder: Path) -> None:
+    """Writes the unit vectors of each layer but layer 0, one byte per number."""
+    faiss = _optional("faiss")
+    settings = embedder.dim, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+    indices = [faiss.IndexScalarQuantizer(*settings) for _ in range(1, embedder.num_layers)]
+    num_tokens = sum(sentence.count(" ") + 1 for sentence in sentences)
+    arrays = iter(embedder.embed(sentence.split(" ") for sentence in sentences))
+    with progress(num_tokens, "embedding", "tokens") as meter:
+        while block := read_ahead(arrays, _TOKENS_PER_BLOCK, lambda array: array.shape[1]):
+            vectors = unit_vectors(np.concatenate(block, axis=1)[1:])
+            for index, layer in zip(indices, vectors, strict=True):
+                if not index.is_trained:
+                    index.sq.rangestat_arg = 0.2  # later numbers may exceed the range of these
+                    index.train(layer)
+                index.add(layer)
+            meter.update(vectors.shape[1])
+    for layer, index in enumerate(indices, start=1):
+        faiss.write_index(index, str(folder / _LAYER.format(layer)))
 
 
 class Occurrence(NamedTuple):
-    """A token in its sentence.
-
-    Attributes:
-        tokens: of the sentence.
-        position: of the token.
-        file, line: where the sentence first appears in the text of an index, lines from 1; or None.
-        similarity: the cosine of the vectors of this token and of the query, or None.
-    """
+    """A token in its sentence."""
 
     tokens: list[str]
     position: int
-    file: str | None = None
-    line: int | None = None
-    similarity: float | None = None
+    file: str | None = None  # where the sentence first appears in the text of an index
+    line: int | None = None  # from 1
+    similarity: float | None = None  # the cosine of the vectors of this token and of the query
 
 
 class OccurrenceIndex:
@@ -74,12 +157,12 @@ class OccurrenceIndex:
         self._folder = Path(directory)
         self._read()
         named = self.settings["model"]
+        model = named if model is None else model
         remedy = "Name the original biLM (model, --model), or build another index."
-        if model is None and named is None:
+        if model is None:
             raise ValueError(f"The index {directory} does not name its biLM. {remedy}")
-        self._embedder = model
-        if not isinstance(model, Embedder):
-            self._embedder = Embedder(named if model is None else model, precision=precision)
+        is_open = isinstance(model, Embedder)
+        self._embedder = model if is_open else Embedder(model, precision=precision)
         check_all_layers(self._embedder, "model")
         if self._embedder.settings()["model"] != self.settings["digest"]:
             raise ValueError(
@@ -87,21 +170,18 @@ class OccurrenceIndex:
             )
 
     def _read(self) -> None:
-        faiss, contexts = optional("faiss"), self._folder / CONTEXTS
+        faiss, contexts = _optional("faiss"), self._folder / _CONTEXTS
         if not contexts.exists():
-            raise FileNotFoundError(f"There is no index {self._folder}: it has no {CONTEXTS}.")
+            raise FileNotFoundError(f"There is no index {self._folder}: it has no {_CONTEXTS}.")
         try:
-            table = optional("pyarrow.parquet").read_table(contexts)
-            self.settings = json.loads(table.schema.metadata[METADATA])
+            table = _optional("pyarrow.parquet").read_table(contexts)
+            self.settings = json.loads(table.schema.metadata[_METADATA])
             self.layers = tuple(range(1, self.settings["layers"]))
-            files = {layer: str(self._folder / f"layer_{layer}.faiss") for layer in self.layers}
-            self._vectors = {
-                layer: faiss.read_index(file, faiss.IO_FLAG_MMAP_IFC)
-                for layer, file in files.items()
-            }
+            files = [str(self._folder / _LAYER.format(layer)) for layer in self.layers]
+            self._vectors = [faiss.read_index(file, faiss.IO_FLAG_MMAP_IFC) for file in files]
             sentences, self._files, self._lines = table.columns
             self._sentences = sentences.cast("large_binary").combine_chunks()
-            tokens = optional("pyarrow.compute").split_pattern(self._sentences, " ")
+            tokens = _optional("pyarrow.compute").split_pattern(self._sentences, " ")
         except (KeyError, TypeError, OSError, RuntimeError, ValueError) as error:
             reason = str(error).rpartition("Error: ")[2].strip()
             raise ValueError(
@@ -111,11 +191,8 @@ class OccurrenceIndex:
         types = tokens.values.dictionary_encode()
         self._types = {decode(word): id for id, word in enumerate(types.dictionary.to_pylist())}
         self._type_ids = types.indices.to_numpy()  # (token,)
-        self.settings |= {
-            "sentences": len(self._sentences),
-            "tokens": len(self._type_ids),
-            "types": len(self._types),
-        }
+        self.settings["sentences"] = len(self._sentences)
+        self.settings["tokens"], self.settings["types"] = len(self._type_ids), len(self._types)
 
     def check_same_text(self, patterns: Sequence[str], max_tokens: int | None) -> None:
         """Raises `ValueError` if the text was read from other files or with another `max_tokens`.
@@ -124,16 +201,16 @@ class OccurrenceIndex:
         """
         files = [[os.path.abspath(file), file.stat().st_size] for file in text_files(patterns)]
         built, limit = self.settings["files"], self.settings["max_tokens"]
-        problem = None
         if patterns and sorted(files) != sorted(built):
             problem = f"from other files, or they have changed: {built[0][0]}, …"
         elif max_tokens not in (None, limit):
             problem = f"with max_tokens={limit}, not {max_tokens}"
-        if problem:
-            raise ValueError(
-                f"The index {self._folder} was built {problem}. Build another index, or omit the "
-                "corpus and max_tokens."
-            )
+        else:
+            return
+        raise ValueError(
+            f"The index {self._folder} was built {problem}. Build another index, or omit the "
+            "corpus and max_tokens."
+        )
 
     def unlike_occurrences(
         self, word: str, count: int = 2, layer: int | None = None
@@ -141,15 +218,12 @@ class OccurrenceIndex:
         """Finds occurrences of a word that are typical of different uses.
 
         Up to 100 occurrences, evenly spaced over the text, are clustered by their vectors
-        (k-means); the occurrence nearest to each center is returned.
+        (k-means); the occurrence nearest to each center is returned, large clusters first.
 
         Args:
             word: a token.
             count: int >= 1. Number of clusters, fewer if the word is rarer.
             layer: the layer whose vectors are compared; None for the top layer.
-
-        Returns:
-            Occurrences, in order of decreasing cluster size.
 
         Raises:
             ValueError: the word does not occur, or there is no such layer.
@@ -158,8 +232,8 @@ class OccurrenceIndex:
         (layer,) = self._checked(self.layers[-1:] if layer is None else [layer])
         if word not in self._types:
             similar = {t.casefold(): t for t in self._types if abs(len(t) - len(word)) <= 2}
-            near = difflib.get_close_matches(word.casefold(), similar)
-            hint = f" Similar words: {', '.join(similar[key] for key in near)}." if near else ""
+            near = [similar[key] for key in difflib.get_close_matches(word.casefold(), similar)]
+            hint = f" Similar words: {', '.join(near)}." if near else ""
             raise ValueError(f"The word {word!r} does not occur in the text.{hint}")
         places = self.places(word)
         spaced = np.linspace(0, len(places) - 1, min(len(places), _MAX_CLUSTERED)).astype(int)
@@ -202,13 +276,13 @@ class OccurrenceIndex:
     def _nearest(
         self, query: Occurrence, layer: int, vector: np.ndarray, top_n: int, words: str
     ) -> list[Occurrence]:
-        faiss, allowed = optional("faiss"), self._allowed(query, words)
+        faiss, allowed = _optional("faiss"), self._allowed(query, words)
         selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
         parameters = faiss.SearchParameters(sel=selector)
         count = max(20, 4 * top_n)
         while True:
             most = max(1, min(count, int(allowed.sum())))
-            _, (places,) = self._vectors[layer].search(vector[None], most, params=parameters)
+            _, (places,) = self._vectors[layer - 1].search(vector[None], most, params=parameters)
             places = places[places >= 0]
             exact = _embedded(self._embedder, self._occurrences(places))[:, layer] @ vector
             best = self._best(places, exact, top_n)
@@ -225,19 +299,19 @@ class OccurrenceIndex:
     ) -> list[dict[int, list[Occurrence]]]:
         """Finds neighbors as `nearest` does, in all layers (from 0) of another model's vectors.
 
-        `source` holds the vectors of all sentences of the text and of the queries; without those
-        of a sentence it raises `ValueError`.
+        `source` holds the vectors of all sentences of the text and of the queries, or raises
+        `ValueError`.
         """
         queries = _embedded(source, occurrences)
         sentences = progress_over(self._sentences, len(self._sentences), "comparing", "sentences")
         cosines = [
             np.einsum("ltf,qlf->qlt", unit_vectors(vectors), queries)
-            for vectors in source.embed(map(tokens_of_row, sentences))
+            for vectors in source.embed(map(_tokens_of, sentences))
         ]
         neighbors = []
         for query, of_layers in zip(occurrences, np.concatenate(cosines, axis=-1), strict=True):
             places = np.flatnonzero(self._allowed(query, words))
-            best = [self._best(places, row[places], top_n) for row in of_layers]
+            best = (self._best(places, row[places], top_n) for row in of_layers)
             neighbors.append(dict(enumerate(best)))
         return neighbors
 
@@ -246,11 +320,10 @@ class OccurrenceIndex:
 
         `word` need not be in the text. Returns types and cosine similarities, nearest first.
         """
-        words = [*self._types, word]
-        vectors = token_vectors(self._embedder.bilm, words)
-        *vectors, query = progress_over(vectors, len(words), "encoding types", "types")
-        types = WordVectors(words[:-1], np.stack(vectors))
-        return types.nearest_to(query, top_n, without=word)
+        types = list(self._types)
+        vectors = token_vectors(self._embedder.bilm, [*types, word])
+        *vectors, query = progress_over(vectors, len(types) + 1, "encoding types", "types")
+        return WordVectors(types, np.stack(vectors)).nearest_to(query, top_n, without=word)
 
     def places(self, word: str) -> np.ndarray:
         """Returns the indices of the occurrences of a word among all tokens of the text."""
@@ -260,7 +333,7 @@ class OccurrenceIndex:
         """Which tokens of the text may be neighbors, bool (token,)."""
         check_choice(words, "words", ("any", "same", "other"))
         is_same = self._type_ids == self._types.get(query.tokens[query.position], -1)
-        allowed = {"any": np.full_like(is_same, True), "same": is_same, "other": ~is_same}[words]
+        allowed = {"any": np.ones_like(is_same), "same": is_same, "other": ~is_same}[words]
         row = self._sentences.index(encode(" ".join(query.tokens))).as_py()
         if row >= 0:
             allowed[self._starts[row] : self._starts[row + 1]] = False
@@ -275,25 +348,23 @@ class OccurrenceIndex:
         return [occurrence._replace(similarity=cosine) for occurrence, cosine in nearest]
 
     def _rows(self, places: np.ndarray) -> np.ndarray:
-        """The sentences of tokens."""
         return np.searchsorted(self._starts, places, side="right") - 1
 
     def _occurrences(self, places: np.ndarray) -> list[Occurrence]:
-        """The tokens with these indices in the text."""
         occurrences = []
         for row, place in zip(self._rows(places).tolist(), places.tolist(), strict=True):
             file, _ = self.settings["files"][self._files[row].as_py()]
-            tokens, position = tokens_of_row(self._sentences[row]), place - int(self._starts[row])
+            tokens, position = _tokens_of(self._sentences[row]), place - int(self._starts[row])
             occurrences.append(Occurrence(tokens, position, file, self._lines[row].as_py()))
         return occurrences
 
     def _checked(self, layers: Iterable[int]) -> list[int]:
-        layers = list(layers)
-        if wrong := [layer for layer in layers if layer not in self.layers]:
-            allowed = ", ".join(map(str, self.layers))
-            raise ValueError(
-                f"The layers that depend on the context are {allowed}. Received: {wrong[0]!r}"
-            )
+        layers, allowed = list(layers), ", ".join(map(str, self.layers))
+        for layer in layers:
+            if layer not in self.layers:
+                raise ValueError(
+                    f"The layers that depend on the context are {allowed}. Received: {layer!r}"
+                )
         return layers
 
 
@@ -314,7 +385,7 @@ def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
     """
     count = min(count, len(vectors))
     settings = {"niter": 20, "nredo": 3, "seed": 0, "spherical": True, "min_points_per_centroid": 1}
-    means = optional("faiss").Kmeans(vectors.shape[1], count, **settings)
+    means = _optional("faiss").Kmeans(vectors.shape[1], count, **settings)
     means.train(vectors)
     similarities, clusters = means.assign(vectors)
     sizes = np.bincount(clusters)
@@ -322,6 +393,6 @@ def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
     return [max(np.flatnonzero(clusters == c), key=similarities.item) for c in order]
 
 
-def tokens_of_row(sentence: Any) -> list[str]:
+def _tokens_of(sentence: Any) -> list[str]:
     """The tokens of a value of `contexts.parquet`."""
     return decode(sentence.as_py()).split(" ")

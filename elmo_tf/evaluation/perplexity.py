@@ -1,4 +1,4 @@
-"""Perplexity of a language model on held-out text, by the full softmax."""
+"""Perplexity of a language model on held-out text, and exact losses in bounded memory."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.evaluation.full_softmax import window_losses
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import (
@@ -21,6 +21,8 @@ from elmo_tf.text.windows import lm_windows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.
 _TOKENS_PER_ROW, _MAX_ROWS, _TOKENS_PER_WINDOW = 2_000, 32, 640
+# Elements of the largest matrix of logits, (token, vocabulary): 128 MiB.
+_LOGITS_IN_MEMORY = 2**25
 
 
 def perplexity(
@@ -97,3 +99,45 @@ class Perplexity:
         tf.nest.map_structure(lambda old, new: old.assign(new), self._states, states)
         losses = window_losses(self._model, outputs, targets, mask)
         return tf.stack([tf.reduce_sum(tf.cast(loss, tf.float64)) for loss in losses])
+
+
+def window_losses(
+    model: LanguageModel, outputs: Sequence[tf.Tensor], targets: tf.Tensor, mask: tf.Tensor
+) -> list[tf.Tensor]:
+    """Computes the exact losses of a window's real targets: float32 (real token,) per direction.
+
+    Args:
+        model, outputs, targets: see `LanguageModel.top_layer_outputs` and `LanguageModel.targets`.
+        mask: bool (row, token).
+    """
+    is_real = tf.reshape(mask, (-1,))
+    return [
+        token_losses(model.softmax, tf.boolean_mask(top, mask), tf.boolean_mask(ids, is_real))
+        for top, ids in zip(outputs, model.targets(targets), strict=True)
+    ]
+
+
+def token_losses(softmax: SampledSoftmax, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """Computes exact negative log-likelihoods, natural logarithm, in chunks of tokens.
+
+    Args: `inputs` float (token, feature), `targets` int (token,). Returns: float32 (token,).
+    """
+    chunk = tokens_per_chunk(softmax)
+    # At least one chunk, even of no tokens: `concat` needs an element.
+    num_chunks = tf.maximum(1, -(-tf.shape(inputs)[0] // chunk))
+    losses = tf.TensorArray(tf.float32, num_chunks, infer_shape=False, element_shape=(None,))
+
+    def write(index: tf.Tensor, losses: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        part = slice(index * chunk, (index + 1) * chunk)
+        loss = softmax.full_loss(inputs[part], targets[part])
+        return index + 1, losses.write(index, tf.cast(loss, tf.float32))
+
+    _, losses = tf.while_loop(
+        lambda index, _: index < num_chunks, write, (tf.constant(0), losses), parallel_iterations=1
+    )
+    return losses.concat()
+
+
+def tokens_per_chunk(softmax: SampledSoftmax) -> int:
+    """Returns the number of tokens whose logits are in memory at the same time."""
+    return max(1, _LOGITS_IN_MEMORY // softmax.vocabulary_size)

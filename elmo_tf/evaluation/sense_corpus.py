@@ -2,12 +2,13 @@
 
 import os
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+import numpy as np
 from absl import logging
 
 from elmo_tf.text.data_warnings import line_error
@@ -202,6 +203,50 @@ class SenseCorpus:
             senses = self._gold.get(name, ())
             instances.append(SenseInstance(name, _joined(lemma).lower(), *where, senses))
         return SenseSentence(text, tokens, instances)
+
+
+def numbered_sentences(
+    corpora: Sequence[SenseCorpus],
+) -> Iterator[tuple[tuple[int, int], SenseSentence]]:
+    """Yields the sentences of corpora, with the indices of the corpus and of the text in it."""
+    for index, corpus in enumerate(corpora):
+        for sentence in corpus:
+            yield (index, sentence.text), sentence
+
+
+def held_out_texts(
+    corpora: Sequence[SenseCorpus], share: float
+) -> tuple[set[tuple[int, int]], int, int]:
+    """Finds the fewest last texts that have at least a share of the instances.
+
+    All corpora are read, so that errors in them are found early.
+
+    Returns:
+        These texts, and the numbers of sentences and of instances in the others.
+
+    Raises:
+        ValueError: the share is not from 0 to below 1, or leaves no text to train on.
+    """
+    if not 0 <= share < 1:
+        raise ValueError(f"`held_out` must be from 0 to below 1. Received: {share!r}")
+    sentences: Counter[tuple[int, int]] = Counter()
+    instances: Counter[tuple[int, int]] = Counter()
+    for text, sentence in numbered_sentences(corpora):
+        sentences[text] += 1
+        instances[text] += len(sentence.instances)
+    last_first = list(instances)[::-1]
+    sizes = np.cumsum([instances[text] for text in last_first])
+    count = np.searchsorted(sizes, share * instances.total()) + 1 if share else 0
+    held_out = set(last_first[:count])
+    if held_out == instances.keys():
+        raise ValueError(
+            f"Holding out {share:g} of the instances would leave no text to train on: there are "
+            f"{len(held_out)} texts. Hold out less, or train on more texts."
+        )
+    left = [
+        sum(counts[text] for text in counts.keys() - held_out) for counts in (sentences, instances)
+    ]
+    return held_out, *left
 
 
 def _joined(lemma: str) -> str:

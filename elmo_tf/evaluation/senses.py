@@ -1,31 +1,186 @@
-"""Word sense disambiguation by the nearest sense vector in each layer."""
+"""Word sense disambiguation by the nearest sense vector in each layer, and its scores."""
 
+import dataclasses
 import itertools
 import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.evaluation.sense_corpus import (
+    POS_OF_TAG,
     LemmaPos,
     SenseCorpus,
     SenseInstance,
     SenseInventory,
     SenseSentence,
+    held_out_texts,
+    numbered_sentences,
 )
-from elmo_tf.evaluation.sense_scores import FIRST_SENSE, HELD_OUT, SenseResults, SensesReport
 from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.progress import progress_over
 
+FIRST_SENSE, HELD_OUT = "first_sense", "held_out"
 # In layer 0 a token has the same vector in every sentence, so that means of different senses may
 # differ only by rounding errors.
 _TOLERANCE = 1e-6
 _VECTORS_PER_UPDATE = 1024
+
+Keys = Mapping[str, Collection[str]]
+Scores = Mapping[str, Mapping[str, "SenseScore"]]
+
+
+class SenseScore(NamedTuple):
+    """Counts of correct answers; scores can be added.
+
+    Attributes:
+        correct: float. Each instance counts with the share of its answers that are gold keys.
+        answered: number of instances with an answer.
+        instances: number of all instances.
+    """
+
+    correct: float = 0.0
+    answered: int = 0
+    instances: int = 0
+
+    def __add__(self, other: "SenseScore") -> "SenseScore":
+        return SenseScore(*map(sum, zip(self, other, strict=True)))
+
+    @property
+    def precision(self) -> float:
+        """`correct / answered`, 0 without answers."""
+        return self.correct / max(self.answered, 1)
+
+    @property
+    def recall(self) -> float:
+        """`correct / instances`, 0 without instances."""
+        return self.correct / max(self.instances, 1)
+
+    @property
+    def f1(self) -> float:
+        """`2 · precision · recall / (precision + recall)`, 0 if both are 0."""
+        return 2 * self.correct / max(self.answered + self.instances, 1)
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Returns precision, recall, F1 and the number of instances, None without instances."""
+        names = ("precision", "recall", "f1", "instances")
+        return {name: getattr(self, name) for name in names} if self.instances else None
+
+
+def sense_scores(gold: Keys, answers: Keys, pos: Mapping[str, str]) -> dict[str, SenseScore]:
+    """Scores answers against gold keys, of all instances and of each part of speech.
+
+    A repeated answer counts once. A missing answer lowers only recall.
+
+    Args:
+        gold: the gold keys of each instance, by id.
+        answers: the answered keys of each instance, by id. Those without gold keys are ignored.
+        pos: the part of speech of each instance ("noun", "verb", "adj" or "adv"), by id.
+
+    Returns:
+        "all", and the parts of speech in this order.
+
+    Source: Raganato et al. 2017, and the framework's `Scorer`.
+    """
+    scores = dict.fromkeys(("all", *POS_OF_TAG.values()), SenseScore())
+    for name, keys in gold.items():
+        given = set(answers.get(name, ()))
+        correct = len(given.intersection(keys)) / max(len(given), 1)
+        for part in ("all", pos[name]):
+            scores[part] += SenseScore(correct, bool(given), 1)
+    return scores
+
+
+@dataclasses.dataclass(frozen=True)
+class SenseResults:
+    """The answers on one test set.
+
+    Attributes:
+        name: of the test set.
+        instances: those with gold keys.
+        answers: for each method the answered sense keys by instance id, an empty tuple without an
+            answer. The methods are "first_sense", "most_frequent" (the most frequent sense of the
+            training data), "layer_0" and so on (by cosine), and "layer_0_mahalanobis" and so on;
+            for lemmas without training data all of them answer the first sense.
+        trained: ids of the instances whose lemma has training data.
+    """
+
+    name: str
+    instances: list[SenseInstance] = dataclasses.field(repr=False)
+    answers: dict[str, dict[str, tuple[str, ...]]] = dataclasses.field(repr=False)
+    trained: set[str] = dataclasses.field(repr=False)
+
+    @property
+    def scores(self) -> Scores:
+        """For each method the scores of "all" and of each part of speech."""
+        gold = {one.id: one.senses for one in self.instances}
+        pos = {one.id: one.pos for one in self.instances}
+        return {method: sense_scores(gold, given, pos) for method, given in self.answers.items()}
+
+    @property
+    def trained_scores(self) -> Scores:
+        """The scores of the instances whose lemma has training data."""
+        instances = [one for one in self.instances if one.id in self.trained]
+        return dataclasses.replace(self, instances=instances).scores
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns a JSON-serializable dictionary of counts and scores."""
+        untrained = [one.id for one in self.instances if one.id not in self.trained]
+        return {
+            "instances": len(self.instances),
+            "fell_back": len(untrained),
+            "unanswered": sum(not self.answers[FIRST_SENSE][name] for name in untrained),
+            "scores": _numbers(self.scores),
+            "scores_where_trained": _numbers(self.trained_scores),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class SensesReport:
+    """The result of `evaluate_senses`.
+
+    Attributes:
+        num_sentences, num_instances: size of the training data.
+        results: one per test set; that of the held-out texts comes last and is named "held_out".
+    """
+
+    num_sentences: int
+    num_instances: int
+    results: list[SenseResults]
+
+    def together(self) -> Scores | None:
+        """Returns the scores over all instances of all test sets but the held-out one.
+
+        None if there are fewer than two such test sets.
+        """
+        scores = [results.scores for results in self.results if results.name != HELD_OUT]
+        if len(scores) < 2:
+            return None
+        return {
+            method: {part: sum((one[method][part] for one in scores), SenseScore()) for part in row}
+            for method, row in scores[0].items()
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns a JSON-serializable dictionary."""
+        together = self.together()
+        return {
+            "trained_on": {"sentences": self.num_sentences, "instances": self.num_instances},
+            "results": {results.name: results.to_json() for results in self.results},
+            **({"together": {"scores": _numbers(together)}} if together else {}),
+        }
+
+
+def _numbers(scores: Scores) -> dict[str, Any]:
+    return {
+        method: {part: score.to_json() for part, score in row.items()}
+        for method, row in scores.items()
+    }
 
 
 def evaluate_senses(
@@ -75,14 +230,14 @@ def evaluate_senses(
     texts, *size = held_out_texts(train, held_out)
     sets = {corpus.name: list(corpus) for corpus in tests}
     if held_out:
-        sets[HELD_OUT] = [sentence for text, sentence in _sentences(train) if text in texts]
+        sets[HELD_OUT] = [sentence for text, sentence in numbered_sentences(train) if text in texts]
         if name := _repeated(one.id for sentence in sets[HELD_OUT] for one in sentence.instances):
             raise ValueError(
                 f"Two training corpora have an instance {name!r}, and both would be held out. "
                 "Train on one of them, or rename the instances."
             )
     lemmas = set().union(*map(_lemmas, sets.values()))
-    training = (sentence for text, sentence in _sentences(train) if text not in texts)
+    training = (sentence for text, sentence in numbered_sentences(train) if text not in texts)
     shown = progress_over(training, size[0], "training", "sentences")
     whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
     vectors = _counted(instance_vectors(embedder, shown, lemmas), whitenings)
@@ -105,60 +260,12 @@ def _lemmas(sentences: Iterable[SenseSentence]) -> set[LemmaPos]:
     return {one.lemma_pos for sentence in sentences for one in sentence.instances}
 
 
-def _sentences(corpora: Sequence[SenseCorpus]) -> Iterator[tuple[tuple[int, int], SenseSentence]]:
-    """Yields the sentences of corpora, with the indices of the corpus and of the text in it."""
-    for index, corpus in enumerate(corpora):
-        for sentence in corpus:
-            yield (index, sentence.text), sentence
-
-
-def held_out_texts(
-    corpora: Sequence[SenseCorpus], share: float
-) -> tuple[set[tuple[int, int]], int, int]:
-    """Finds the fewest last texts that have at least a share of the instances.
-
-    All corpora are read, so that errors in them are found early.
-
-    Returns:
-        These texts, and the numbers of sentences and of instances in the others.
-
-    Raises:
-        ValueError: the share is not from 0 to below 1, or leaves no text to train on.
-    """
-    if not 0 <= share < 1:
-        raise ValueError(f"`held_out` must be from 0 to below 1. Received: {share!r}")
-    sentences: Counter[tuple[int, int]] = Counter()
-    instances: Counter[tuple[int, int]] = Counter()
-    for text, sentence in _sentences(corpora):
-        sentences[text] += 1
-        instances[text] += len(sentence.instances)
-    last_first = list(instances)[::-1]
-    sizes = np.cumsum([instances[text] for text in last_first])
-    count = np.searchsorted(sizes, share * instances.total()) + 1 if share else 0
-    held_out = set(last_first[:count])
-    if held_out == instances.keys():
-        raise ValueError(
-            f"Holding out {share:g} of the instances would leave no text to train on: there are "
-            f"{len(held_out)} texts. Hold out less, or train on more texts."
-        )
-    left = [
-        sum(counts[text] for text in counts.keys() - held_out) for counts in (sentences, instances)
-    ]
-    return held_out, *left
-
-
 def instance_vectors(
     embedder: Embedder, sentences: Iterable[SenseSentence], lemmas: Collection[LemmaPos]
 ) -> Iterator[tuple[SenseInstance, np.ndarray]]:
-    """Yields the instances of some lemmas, with the means of their tokens' vectors.
+    """Yields the instances of some lemmas, with their tokens' mean vectors (layer, feature).
 
-    Sentences without such an instance are not embedded.
-
-    Yields:
-        Each instance, and float32 (layer, feature).
-
-    Raises:
-        ValueError: a vector is not finite.
+    Sentences without such an instance are not embedded. Vectors that are not finite are an error.
     """
     embedded, needed = itertools.tee(
         (sentence.tokens, instances)
@@ -189,27 +296,16 @@ def _counted(
 
 
 class LemmaSenses(NamedTuple):
-    """The senses of a lemma in the training data.
-
-    Attributes:
-        keys: of the senses, the most frequent first.
-        means: float32 (layer, sense, feature). Mean vectors of the senses.
-    """
+    """The senses of a lemma in the training data, the most frequent first."""
 
     keys: list[str]
-    means: np.ndarray
+    means: np.ndarray  # float32 (layer, sense, feature), the mean vectors of the senses
 
     def nearest(self, vectors: np.ndarray, whitenings: Sequence[Whitening]) -> list[str]:
-        """Returns the sense with the largest cosine, and with the smallest Mahalanobis distance.
+        """Returns the nearest senses by cosine in each layer, then by Mahalanobis distance.
 
-        If several senses are equally near, it is the most frequent one.
-
-        Args:
-            vectors: float32 (layer, feature).
-            whitenings: one per layer.
-
-        Returns:
-            The senses by cosine in each layer, then those by Mahalanobis distance.
+        If several senses are equally near, it is the most frequent one. `vectors`: float32 (layer,
+        feature); there is a whitening per layer.
         """
         cosines = np.einsum("lsf,lf->ls", unit_vectors(self.means), unit_vectors(vectors))
         distances = [

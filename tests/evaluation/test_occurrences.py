@@ -5,8 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from elmo_tf import BiLM, BiLMConfig, Embedder
-from elmo_tf.evaluation import Occurrence, OccurrenceIndex, build_occurrence_index
-from elmo_tf.evaluation import occurrence_building as building
+from elmo_tf.evaluation import Occurrence, OccurrenceIndex, build_occurrence_index, occurrences
 from elmo_tf.evaluation.occurrences import cluster_medoids
 from elmo_tf.evaluation.stored_vectors import unit_vectors
 
@@ -38,7 +37,7 @@ def text_file(tmp_path_factory):
 def folder(tmp_path_factory, embedder, text_file, checkpoint_directory):
     folder = tmp_path_factory.mktemp("indices") / "index"
     with pytest.MonkeyPatch.context() as patch:  # several blocks
-        patch.setattr(building, "_TOKENS_PER_BLOCK", 20)
+        patch.setattr(occurrences, "_TOKENS_PER_BLOCK", 20)
         build_occurrence_index(embedder, [text_file], folder, model=str(checkpoint_directory))
     return folder
 
@@ -173,7 +172,7 @@ def test_an_interrupted_build_leaves_nothing(embedder, text_file, tmp_path, monk
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(building, "_write_vectors", interrupt)
+    monkeypatch.setattr(occurrences, "_write_vectors", interrupt)
     with pytest.raises(KeyboardInterrupt):
         build_occurrence_index(embedder, [text_file], tmp_path / "index")
     assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.evaluation import Perplexity, full_softmax, perplexity
+from elmo_tf.evaluation import Perplexity, perplexity
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
@@ -146,9 +146,9 @@ def test_losses_are_exact_for_any_chunk_size(
     inputs = rng.normal(size=(num_tokens, softmax.kernel.shape[1])).astype(np.float32)
     targets = rng.integers(0, softmax.vocabulary_size, num_tokens, np.int32)
     size = int(num_tokens_in_memory * softmax.vocabulary_size)
-    monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", size)
+    monkeypatch.setattr(module, "_LOGITS_IN_MEMORY", size)
 
-    losses = full_softmax.token_losses(softmax, tf.constant(inputs), tf.constant(targets))
+    losses = module.token_losses(softmax, tf.constant(inputs), tf.constant(targets))
 
     expected = reference_softmax.full_loss(
         inputs, targets, softmax.kernel.numpy(), softmax.bias.numpy()

@@ -8,16 +8,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from elmo_tf import Elmo, Embedder
-from elmo_tf.evaluation.plots import training
-from elmo_tf.evaluation.plots.mixes import Mix, draw_mixes, mixes_of
-from elmo_tf.evaluation.plots.sample_efficiency import draw_sample_efficiency, read_sweep
-from elmo_tf.evaluation.plots.similarity import (
+from elmo_tf.evaluation import plots
+from elmo_tf.evaluation.plots import (
+    Mix,
     TokenSimilarities,
+    draw_mixes,
+    draw_sample_efficiency,
     draw_similarities,
+    draw_training,
+    families,
+    mixes_of,
+    read_log,
+    read_sweep,
+    save_figure,
     token_similarities,
 )
-from elmo_tf.evaluation.plots.style import families, save_figure
-from elmo_tf.evaluation.plots.training import draw_training, read_log
 from elmo_tf.trainers import training_logger, workdir
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -142,8 +147,8 @@ def test_characters_without_a_font_are_drawn_with_one_warning(
 
 
 def test_a_log_and_its_record_are_read(write_run):
-    assert training_logger.LOG_FILE == training.LOG_FILE
-    assert workdir.RECORD_FILE == training.RECORD_FILE
+    assert training_logger.LOG_FILE == plots.LOG_FILE
+    assert workdir.RECORD_FILE == plots.RECORD_FILE
     run = read_log(write_run())
     assert run.index.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(run["loss"], [np.nan, 4.5, 3.5, 3.0])
@@ -167,7 +172,7 @@ def test_lines_show_the_values_of_the_run(write_run, by):
     assert points(speeds)[0][1][1] == 0.25
     assert [line.get_linestyle() for line in losses.lines] == ["-", "--"]
     assert perplexities.get_yscale() == "log"
-    assert speeds.get_xlabel() == training.AXES[by]
+    assert speeds.get_xlabel() == plots.AXES[by]
 
 
 def test_several_runs_have_different_colors_and_names(write_run, tmp_path):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from elmo_tf.commands.reports import ReportOptions, short_names
+from elmo_tf.commands.options import ReportOptions, short_names
 
 CONTENT = {"layers": [0.5, 0.75], "word": "größer"}
 

@@ -1,0 +1,394 @@
+"""Plots of training runs, token similarities, layer mixes and sample efficiency.
+
+Each `draw_` function returns a figure for `save_figure`. Figures are made without `pyplot`, so they
+need no display and leave no global state. Colors are also distinguishable in gray: lines by marker
+or dash, heat maps by lightness.
+"""
+
+import io
+import json
+import math
+import os
+import unicodedata
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+
+from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.layer_choice import check_all_layers
+from elmo_tf.evaluation.stored_vectors import unit_vectors
+from elmo_tf.evaluation.visible_text import shortened, visible
+from elmo_tf.extras import require_extra
+from elmo_tf.files import atomic_file, refuse_file
+from elmo_tf.models.layer_mixes import LayerMixes
+
+matplotlib, pd, fonts, _figures = (
+    require_extra(module, "plot", "A picture")
+    for module in ("matplotlib", "pandas", "matplotlib.font_manager", "matplotlib.figure")
+)
+Figure = _figures.Figure
+
+_SUFFIXES = (".png", ".svg", ".pdf")
+# Okabe and Ito's palette, from dark to light.
+_COLORS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+_LINES = [{"color": color, "marker": mark} for color, mark in zip(_COLORS, "os^DvPX", strict=True)]
+# Fonts of matplotlib: one with many characters, and one that draws any character as a box.
+_FONT, _BOXES = "DejaVu Sans", "Last Resort"
+_STYLE = {
+    "figure.constrained_layout.use": True,  # the parts do not overlap
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "grid.color": "#e0e0e0",
+    # Text stays text in SVG, and the ids in it are reproducible.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "elmo_tf",
+    "pdf.fonttype": 42,
+}
+_WITHOUT_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+# The names that the trainer uses, which this package does not import.
+LOG_FILE, RECORD_FILE = "log.jsonl", "training.json"
+AXES = {"step": "step", "tokens": "tokens read (targets of one direction)", "time": "hours"}
+_LOGGED = ["loss", "forward", "backward", "learning_rate", "seconds"]
+# The columns of each panel.
+_PANELS = {
+    "Training loss (nats per token)": ["forward", "backward"],
+    "Held-out perplexity per token": ["of forward", "of backward"],
+    "Learning rate": ["learning_rate"],
+    "Speed (tokens per second)": ["speed"],
+}
+
+_MAX_TOKENS, _MAX_LABEL, _MAX_MIXES = 60, 16, 40
+
+_styled = matplotlib.rc_context(_STYLE)
+
+
+def check_picture(path: str | os.PathLike, overwrite: bool = False) -> None:
+    """Checks that `save_figure` can write a file.
+
+    Raises:
+        ValueError: the file name has no supported suffix.
+        FileExistsError: the file exists and `overwrite` is false.
+    """
+    if Path(path).suffix.lower() not in _SUFFIXES:
+        raise ValueError(
+            f"A picture's name must end in one of {', '.join(_SUFFIXES)}. "
+            f"Received: {os.fspath(path)}"
+        )
+    refuse_file(path, overwrite)
+
+
+@_styled
+def save_figure(
+    figure: Figure, path: str | os.PathLike, overwrite: bool = False, dpi: int = 150
+) -> None:
+    """Writes a figure in the format of the file name's suffix. Equal figures give equal bytes.
+
+    `dpi`: dots per inch of a PNG. Raises: see `check_picture`.
+    """
+    check_picture(path, overwrite)
+    suffix = Path(path).suffix.lower()
+    with atomic_file(path, overwrite) as part, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # `families` warns once
+        figure.savefig(part, format=suffix[1:], dpi=dpi, metadata=_WITHOUT_DATE[suffix])
+
+
+def read_log(path: str | os.PathLike) -> pd.DataFrame:
+    """Reads the log and the record of a run, which may still be running.
+
+    Args:
+        path: a work directory, or its log.
+
+    Returns:
+        A row per step, with the logged numbers; the held-out perplexities "of forward", "of
+        backward" and "of average"; "tokens" and "time" (hours) so far; and "speed" (tokens per
+        second). NaN where a number is unknown.
+
+    Raises:
+        FileNotFoundError: there is no log.
+        ValueError: the log or the record is damaged, or the log has no step.
+    """
+    log = Path(path) / LOG_FILE if os.path.isdir(path) else Path(path)
+    if not log.is_file():
+        raise FileNotFoundError(f"There is no training log {log}. Name a work directory of train.")
+    lines = log.read_text("utf-8").rpartition("\n")[0]  # the last line may be incomplete
+    record = log.with_name(RECORD_FILE)
+    try:
+        run = pd.read_json(io.StringIO(lines), lines=True).set_index("step").astype(float)
+        run = run.reindex(columns=_LOGGED)
+        content = json.loads(record.read_text("utf-8")) if record.is_file() else {}
+        settings = content.get("settings", {})
+        tokens = settings.get("batch_size", math.nan) * settings.get("unroll", 1)
+        names = ["step", "forward", "backward", "average"]
+        held_out = pd.DataFrame(content.get("perplexity", []), columns=names).set_index("step")
+        run = run.join(held_out.astype(float).add_prefix("of "), how="outer")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{log} or {RECORD_FILE} is not of elmo-tf train: {error!r}") from None
+    hours = run["seconds"].mask(run["loss"].isna(), 0).cumsum(skipna=False) / 3600
+    return run.assign(tokens=run.index * tokens, time=hours, speed=tokens / run["seconds"])
+
+
+@_styled
+def draw_training(
+    runs: Mapping[str, pd.DataFrame], by: str = "step", window: int | None = None
+) -> Figure:
+    """Draws one or several runs, with a panel for each quantity. Backward lines are dashed.
+
+    Args:
+        runs: 1 to 7 results of `read_log`, by name.
+        by: a key of `AXES`.
+        window: int >= 1. Steps of the moving averages of losses and speeds; None for a hundredth
+            of the longest log.
+
+    Raises:
+        ValueError: there are too few or too many runs, or one has not logged tokens or time.
+    """
+    _check_count(len(runs), len(_LINES), "runs")
+    window = window or max(1, max(map(len, runs.values())) // 100)
+    runs = {name: run.reset_index().dropna(axis=1, how="all") for name, run in runs.items()}
+    for name, run in runs.items():
+        if by not in run or run[by].isna().any():
+            raise ValueError(f"{name}: the log or {RECORD_FILE} lacks the {by}. Plot by step.")
+    known = set().union(*(run.columns for run in runs.values()))
+    panels = {title: columns for title, columns in _PANELS.items() if known & set(columns)}
+    figure = Figure(figsize=(8, 2.7 * len(panels) + 0.25 * (len(runs) + 1)))
+    axes_of_panels = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (title, columns) in zip(axes_of_panels, panels.items(), strict=True):
+        axes.set_title(title, loc="left")
+        axes.set_yscale("log" if title.startswith("Held-out") else "linear")
+        axes.grid()
+        for row, (name, run) in enumerate(runs.items()):
+            # A space, because matplotlib hides names that begin with an underscore.
+            prefix = f" {shortened(visible(name), 40)}, " if len(runs) > 1 else ""
+            for index, column in enumerate(run.columns.intersection(columns)):
+                values = run.set_index(by)[column].dropna()
+                if column in ("forward", "backward", "speed"):
+                    values = values.rolling(window, 1, center=True).mean()
+                look = _LINES[row if prefix else index]
+                dashes = "--" if "backward" in column else "-"
+                marked = max(1, len(values) // 8)
+                axes.plot(values, dashes, label=prefix + column, markevery=marked, **look)
+    axes_of_panels[-1].set_xlabel(AXES[by])
+    handles, labels = axes_of_panels[0].get_legend_handles_labels()
+    font = {"size": 8, "family": families(labels)}
+    place = {"loc": "outside upper center", "ncols": 2 if max(map(len, labels)) > 18 else 4}
+    legend = figure.legend(handles, labels, prop=font, handlelength=3.5, **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return figure
+
+
+class TokenSimilarities(NamedTuple):
+    """Cosine similarities of all pairs of tokens of some sentences."""
+
+    tokens: list[str]  # of all sentences
+    beginnings: list[int]  # indices of the first tokens of the second and later sentences
+    cosines: np.ndarray  # float32 (layer, token, token), -1 to 1
+
+
+def token_similarities(
+    embedder: Embedder, sentences: Sequence[str | Sequence[str]]
+) -> TokenSimilarities:
+    """Computes the cosine similarity of every pair of tokens in each layer.
+
+    `cosine(a, b) = a · b / (|a| |b|)`, and 0 where a vector is zero.
+
+    Args:
+        embedder: an `Embedder` with `layers="all"`.
+        sentences: at least one, with at most 60 tokens in total; each a `str`, split like
+            `str.split()`, or a list of tokens.
+
+    Raises:
+        ValueError: a sentence has no tokens, there are too many tokens, or `embedder` does not
+            return all layers.
+    """
+    check_all_layers(embedder)
+    split = checked_sentences(sentences)
+    # (layer, token, feature)
+    vectors = unit_vectors(np.concatenate(list(embedder.embed(split)), axis=1))
+    ends = np.cumsum([len(tokens) for tokens in split])
+    return TokenSimilarities(
+        [token for tokens in split for token in tokens],
+        ends[:-1].tolist(),
+        np.clip(vectors @ vectors.transpose(0, 2, 1), -1, 1),
+    )
+
+
+def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """Splits and checks the sentences of `token_similarities`."""
+    split = [one.split() if isinstance(one, str) else list(one) for one in sentences]
+    if [] in split:
+        index = split.index([])
+        raise ValueError(f"Sentence {index + 1} has no tokens: {sentences[index]!r}.")
+    _check_count(sum(map(len, split)), _MAX_TOKENS, "tokens in total")
+    return split
+
+
+@_styled
+def draw_similarities(similarities: TokenSimilarities) -> Figure:
+    """Draws a heat map for each layer, on one color scale; lines separate the sentences."""
+    num_layers, num_tokens, _ = similarities.cosines.shape
+    labels = [shortened(visible(token), _MAX_LABEL) for token in similarities.tokens]
+    # In inches: a panel, and its labels and margin. The panels of a row have up to 13 inches.
+    side = max(2.0, 0.17 * num_tokens)
+    space = 0.35 + 0.08 * max(map(_width, labels))
+    columns = min(num_layers, max(1, int(13 // (side + space))))
+    rows = math.ceil(num_layers / columns)
+    height = rows * (side + space + 0.35)
+    width = columns * (side + space) + 1  # with the color bar
+    figure = Figure(figsize=(width, height), layout="compressed")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for axes in panels[num_layers:]:
+        axes.remove()
+    font = {"family": families(labels), "parse_math": False}
+    lowest = min(0.0, math.floor(10 * similarities.cosines.min()) / 10)
+    for layer, (axes, cosines) in enumerate(zip(panels, similarities.cosines, strict=False)):
+        image = axes.imshow(cosines, cmap="cividis", vmin=lowest, vmax=1)
+        note = {0: " (without context)", num_layers - 1: " (top)"}.get(layer, "")
+        axes.set_title(f"Layer {layer}{note}")
+        axes.set_xticks(range(num_tokens), labels, rotation=90, **font)
+        axes.set_yticks(range(num_tokens), labels, **font)
+        for beginning in similarities.beginnings:
+            axes.axhline(beginning - 0.5, color="white")
+            axes.axvline(beginning - 0.5, color="white")
+    length = min(5.0, 0.8 * height)
+    size = {"shrink": length / height, "aspect": length / 0.15}
+    figure.colorbar(image, ax=panels[:num_layers], label="cosine similarity", **size)
+    return figure
+
+
+class Mix(NamedTuple):
+    """A mix of the layers of a biLM."""
+
+    name: str  # of the model, and of the mix's place in it
+    shares: np.ndarray  # (layer,), which sum to 1; layer 0 first
+    scale: float
+
+
+def mixes_of(name: str, elmo: LayerMixes, places: Sequence[str]) -> list[Mix]:
+    """Returns the learned mixes of an `Elmo` layer; `ValueError` if it only uses the top layer.
+
+    `places` says where each mix is used. The name of a single mix is that of the model, `name`.
+    """
+    if elmo.top_only:
+        raise ValueError(f"{name} only uses the top layer: there is no mix.")
+    names = [name] if len(elmo.mixes) == 1 else [f"{name}, {place}" for place in places]
+    return [Mix(label, *mix.mixing_weights()) for label, mix in zip(names, elmo.mixes, strict=True)]
+
+
+@_styled
+def draw_mixes(mixes: Sequence[Mix]) -> Figure:
+    """Draws a row per mix and a column per layer, with shares in percent.
+
+    Args:
+        mixes: 1 to 40 mixes of the same number of layers.
+
+    Raises:
+        ValueError: there are too few or too many mixes, or their numbers of layers differ.
+    """
+    _check_count(len(mixes), _MAX_MIXES, "mixes")
+    sizes = sorted({len(mix.shares) for mix in mixes})
+    if len(sizes) > 1:
+        raise ValueError(
+            "All mixes must have the same number of layers. Received: mixes of "
+            f"{' and of '.join(map(str, sizes))} layers."
+        )
+    labels = [mix.name for mix in mixes]
+    shares = np.stack([mix.shares for mix in mixes])  # (mix, layer)
+    num_mixes, num_layers = shares.shape
+    # In inches: letters, columns, and margins with the color bar and the scales.
+    width = 0.075 * max(map(len, labels)) + 0.72 * num_layers + 2.22
+    figure = Figure(figsize=(width, 0.34 * num_mixes + 1.2))
+    axes = figure.subplots()
+    image = axes.imshow(shares, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    for (row, layer), share in np.ndenumerate(shares):
+        color = "black" if share > 0.6 else "white"
+        axes.text(layer, row, f"{100 * share:.0f}", ha="center", va="center", size=8, color=color)
+    axes.set_xticks(range(num_layers), [f"layer {layer}" for layer in range(num_layers)])
+    axes.set_yticks(range(num_mixes), labels, family=families(labels), parse_math=False)
+    scales = axes.secondary_yaxis("right")
+    scales.set_yticks(range(num_mixes), [f"{mix.scale:.2f}" for mix in mixes])
+    scales.set_ylabel("scale")
+    figure.colorbar(image, ax=axes, label="share of the mix")
+    return figure
+
+
+def read_sweep(path: str | os.PathLike) -> dict[str, Any]:
+    """Reads the result of `elmo-tf task sweep --json FILE`; `ValueError` for other contents."""
+    try:
+        sweep = json.loads(Path(path).read_text("utf-8"))
+        draw_sample_efficiency(sweep)
+    except (ValueError, KeyError, TypeError):
+        message = f"{os.fspath(path)} is not a result of elmo-tf task sweep --json FILE."
+        raise ValueError(message) from None
+    return sweep
+
+
+@_styled
+def draw_sample_efficiency(sweep: Mapping[str, Any]) -> Figure:
+    """Draws scores against shares of the training data; bars are standard deviations.
+
+    Args:
+        sweep: the result of `elmo_tf.trainers.tasks.sweep.sweep_task`.
+    """
+    rows = pd.json_normalize(sweep["summary"]).set_index("share").sort_index().astype(float) * 100
+    figure = Figure(figsize=(5.5, 3.6))
+    axes = figure.subplots()
+    for (name, dash), look in zip((("with", "-"), ("without", "--")), _LINES, strict=False):
+        scores, deviations = rows[f"{name}.mean"], rows[f"{name}.deviation"].fillna(0)
+        look = {**look, "linestyle": dash, "label": f"{name} ELMo", "capsize": 3}
+        axes.errorbar(100 * rows.index, scores, deviations, **look)
+    axes.set_xscale("log")
+    axes.set_xticks(100 * rows.index, [f"{100 * share:g}" for share in rows.index])
+    axes.minorticks_off()
+    axes.set_xlabel("share of the training data (%)")
+    axes.set_ylabel(sweep["metric"] + " (%)")
+    axes.grid()
+    axes.legend()
+    return figure
+
+
+def _check_count(count: int, most: int, what: str) -> None:
+    if not 1 <= count <= most:
+        raise ValueError(f"A picture holds 1 to {most} {what}. Received: {count}")
+
+
+def families(texts: Iterable[str]) -> list[str]:
+    """Finds font families that together have the characters of some texts.
+
+    matplotlib's own font comes first, then installed fonts. Characters that no font has are drawn
+    as boxes (in SVG the reader's fonts are used) and reported by a warning.
+    """
+    names, missing = [_FONT], set("".join(texts))
+    plainest_first = sorted(
+        (entry for entry in fonts.fontManager.ttflist if not entry.name.startswith(_BOXES)),
+        key=lambda e: (e.name != _FONT, e.style != "normal", abs(int(e.weight) - 400), e.fname),
+    )
+    for entry in plainest_first:
+        if not missing:
+            break
+        try:
+            font = fonts.get_font(entry.fname)
+        except (OSError, RuntimeError):
+            continue  # matplotlib's list of fonts may be outdated
+        left = {character for character in missing if not font.get_char_index(ord(character))}
+        if left != missing and entry.name not in names:
+            names.append(entry.name)
+        missing = left
+    if missing:
+        logging.warning("No installed font has %s: drawn as boxes.", " ".join(sorted(missing)[:20]))
+    return names
+
+
+def _width(label: str) -> int:
+    """Approximate width in Latin letters."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "FW" else 1 for letter in label)

@@ -1,1 +1,0 @@
-"""Plots of training runs, token similarities, layer mixes and sample efficiency."""
