@@ -5,9 +5,9 @@ from elmo_tf.lazy import lazy_names
 _HOMES = {
     "BCN": "elmo_tf.tasks.classification.model",
     "BiDAF": "elmo_tf.tasks.question_answering.model",
-    "BiLSTM": "elmo_tf.tasks.bilstm",
+    "BiLSTM": "elmo_tf.tasks.layers",
     "BiLSTMClassifier": "elmo_tf.tasks.classification.model",
-    "BiRNN": "elmo_tf.tasks.bilstm",
+    "BiRNN": "elmo_tf.tasks.layers",
     "CRF": "elmo_tf.tasks.tagging.crf",
     "CRFTagger": "elmo_tf.tasks.tagging.model",
     "CharacterEmbedding": "elmo_tf.tasks.embeddings",
@@ -16,7 +16,7 @@ _HOMES = {
     "Maxout": "elmo_tf.tasks.classification.model",
     "SRLTagger": "elmo_tf.tasks.semantic_roles.model",
     "TaskModel": "elmo_tf.tasks.task_model",
-    "TokenVectors": "elmo_tf.tasks.token_vectors",
+    "TokenVectors": "elmo_tf.tasks.embeddings",
     "WordEmbedding": "elmo_tf.tasks.embeddings",
 }
 

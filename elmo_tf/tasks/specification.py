@@ -31,7 +31,7 @@ _OF_OTHER_SETTINGS = {
 def specification_of(task: str) -> "TaskSpecification":
     """The specification of a task of `TASKS`."""
     folder, name = TASKS[task].specification.split(".")
-    return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.specification"), name)()
+    return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.reader"), name)()
 
 
 class TaskSpecification(abc.ABC):

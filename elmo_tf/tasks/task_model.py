@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from elmo_tf.layers.tracked_parts import TrackedParts
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.token_vectors import TokenVectors
+from elmo_tf.tasks.embeddings import TokenVectors
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 

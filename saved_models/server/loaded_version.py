@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
+from elmo_tf.processors import num_cores
 from elmo_tf.saved_models.exporting.warmup import read_warmup
 from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
 from elmo_tf.saved_models.server.errors import braces, invalid
@@ -21,7 +22,6 @@ from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.server.tensors import array_of, proto_of
 from elmo_tf.saved_models.versions import register_operations
-from elmo_tf.threads import num_cores
 
 _NO_LIMITS = Limits(2**31 - 1, 2**62, 2**62)  # for warm-up requests
 
@@ -45,7 +45,7 @@ class LoadedVersion:
         self._limits = _NO_LIMITS
         # At most as many parallel runs as in TF Serving.
         self._free = threading.BoundedSemaphore(4 * num_cores())
-        # On two cores, splitting short operations costs more than it saves: see `elmo_tf.threads`.
+        # On two cores, splitting short operations costs more than it saves.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         self._batcher = None

@@ -11,8 +11,7 @@ import pytest
 
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
-from elmo_tf.trainers.checkpointing import last_save
-from elmo_tf.trainers.interrupts import StopRequest
+from elmo_tf.trainers.checkpointing import StopRequest, last_save
 from elmo_tf.trainers.training_logger import TrainingLogger
 from runs import read_log
 

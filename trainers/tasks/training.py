@@ -22,7 +22,7 @@ from elmo_tf.tasks import TaskModel
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
-from elmo_tf.trainers.averaging import WeightAverage
+from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.tasks.model_inputs import (
     cached_layers,
     new_elmo,

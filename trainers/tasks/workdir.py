@@ -15,7 +15,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks import TaskModel
 from elmo_tf.tasks.config import RECORD_FILE, TaskConfig, current_mix
-from elmo_tf.trainers.averaging import WeightAverage
+from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.workdir import refuse_other_results, refuse_used_workdir
 
 MODEL_FILE = "model.keras"

@@ -7,8 +7,8 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config_checks import check_int
-from elmo_tf.tasks.attention import MASKED_SCORE
-from elmo_tf.tasks.coreference.scoring_network import ScoringNetwork
+from elmo_tf.tasks.coreference.spans import ScoringNetwork
+from elmo_tf.tasks.layers import MASKED_SCORE
 
 # The least distance of each bucket, from the second.
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)

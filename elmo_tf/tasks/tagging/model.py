@@ -14,7 +14,7 @@ from keras import ops
 
 from elmo_tf.config_checks import check_rate
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.layers import BiLSTM
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import CRF, CRFWeights, best_tags, tag_marginals
 from elmo_tf.tasks.task_model import NO_TAG, LabelModel, label_indices
