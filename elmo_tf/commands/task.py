@@ -94,15 +94,9 @@ def predict(options: _PredictOptions) -> None:
     """Write the labels that a task model predicts for one or several files."""
     from elmo_tf.trainers.tasks.predict import predict_task
 
-    num_examples = predict_task(
-        options.workdir,
-        options.inputs,
-        options.output,
-        options.input_format,
-        options.token_column,
-        options.overwrite,
-        options.vectors,
-    )
+    settings = dataclasses.asdict(options)
+    names = {"input": settings.pop("inputs"), "format": settings.pop("input_format")}
+    num_examples = predict_task(**names, **settings)
     print_json({"output": options.output, "examples": num_examples})
 
 

@@ -2,7 +2,8 @@
 
 from elmo_tf.lazy import lazy_names
 
-_HOMES = {
+# The modules of the public names.
+HOMES = {
     "BCN": "elmo_tf.tasks.classification.model",
     "BiDAF": "elmo_tf.tasks.question_answering.model",
     "BiLSTM": "elmo_tf.tasks.layers",
@@ -20,6 +21,6 @@ _HOMES = {
     "WordEmbedding": "elmo_tf.tasks.embeddings",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*HOMES]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, HOMES)

@@ -227,12 +227,9 @@ def _type_counts(propositions: Iterable[set[Argument]]) -> Counter[str]:
 
 
 def _role_scores(correct: int, expected: int, predicted: int) -> dict:
-    return {
-        "precision": correct / max(predicted, 1),
-        "recall": correct / max(expected, 1),
-        "f1": 2 * correct / max(predicted + expected, 1),
-        "arguments": expected,
-    }
+    precision, recall = correct / max(predicted, 1), correct / max(expected, 1)
+    f1 = 2 * correct / max(predicted + expected, 1)
+    return _scores(precision, recall, f1, expected, name="arguments")
 
 
 def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) -> dict:

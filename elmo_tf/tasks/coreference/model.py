@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
+from keras import layers
 
 from elmo_tf.config_checks import check_choice, check_rate, is_number
 from elmo_tf.models.layer_mixes import LayerMixes
@@ -17,8 +18,7 @@ from elmo_tf.tasks.coreference.antecedents import (
 )
 from elmo_tf.tasks.coreference.spans import SpanScores, candidates, kept_spans, span_vectors
 from elmo_tf.tasks.layers import BiRNN
-from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.tasks.task_model import TaskModel, check_distinct
 from elmo_tf.text.inputs import as_tensor, checked
 
 _PADDING = -1  # of all numbers of a row of gold mentions
@@ -91,7 +91,7 @@ class CoreferenceModel(TaskModel):
 
     def __init__(
         self,
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 200,
@@ -114,7 +114,9 @@ class CoreferenceModel(TaskModel):
             raise ValueError(f"`span_ratio` must be a number above 0. Received: {span_ratio!r}")
         if not is_number(mention_loss) or mention_loss < 0:
             raise ValueError(f"`mention_loss` must be a number >= 0. Received: {mention_loss!r}")
-        check_genres(genres)
+        if isinstance(genres, str) or not all(isinstance(each, str) and each for each in genres):
+            raise ValueError(f"`genres` must be a list of names. Received: {genres!r}")
+        check_distinct(genres, "genre")
         self.settings = {
             "units": units,
             "dropout": dropout,
@@ -128,16 +130,14 @@ class CoreferenceModel(TaskModel):
             "genres": list(genres),
         }
         dtype = self.dtype_policy
-        self.lexical_dropout = keras.layers.Dropout(
-            lexical_dropout, dtype=dtype, name="lexical_dropout"
-        )
+        self.lexical_dropout = layers.Dropout(lexical_dropout, dtype=dtype, name="lexical_dropout")
         self.encoder = BiRNN(
             *(units, "coupled_lstm", dropout),
             learn_initial_state=True,
             dtype=dtype,
             name="encoder",
         )
-        self.encoder_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="encoder_dropout")
+        self.encoder_dropout = layers.Dropout(dropout, dtype=dtype, name="encoder_dropout")
         self.span_scores = SpanScores(
             *(max_width, hidden_units, feature_dim, dropout), dtype=dtype, name="span_scores"
         )
@@ -297,16 +297,6 @@ def genre_id(name: tf.Tensor, genres: Sequence[str]) -> tf.Tensor:
     """A genre, string (1,) ─► its position in `genres`, from 1, or 0 for any other, int32 (1,)."""
     is_genre = tf.cast(name == tf.constant(genres, tf.string), tf.int32)
     return tf.reduce_sum(is_genre * tf.range(1, len(genres) + 1), keepdims=True)
-
-
-def check_genres(genres: Sequence[str]) -> None:
-    """Checks that genres are distinct names."""
-    if isinstance(genres, str) or not all(isinstance(genre, str) and genre for genre in genres):
-        raise ValueError(f"`genres` must be a list of names. Received: {genres!r}")
-    if not all(map(is_utf_8, genres)):
-        raise ValueError(f"A genre is not valid UTF-8. Received: {genres!r}")
-    if len(set(genres)) < len(genres):
-        raise ValueError(f"`genres` has duplicates: {', '.join(genres)}.")
 
 
 def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 
 from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.tasks.layers import masked_softmax
@@ -30,7 +30,7 @@ def candidates(sentences: tf.Tensor, max_width: int) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class SpanScores(keras.layers.Layer):
+class SpanScores(layers.Layer):
     """The mention score of every span of the grid.
 
     `alpha_t = w · x*_t + b`, `a_t = softmax_{i <= t <= j}(alpha_t)`, `x̂_ij = sum_t a_t x_t`,
@@ -66,15 +66,13 @@ class SpanScores(keras.layers.Layer):
             "feature_dim": feature_dim,
             "dropout": dropout,
         }
-        self.max_width = max_width
-        self.feature_dim = feature_dim
         dtype = self.dtype_policy
-        self.head_scores = keras.layers.Dense(1, dtype=dtype, name="head_scores")
-        self.width_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="width_dropout")
+        self.head_scores = layers.Dense(1, dtype=dtype, name="head_scores")
+        self.width_dropout = layers.Dropout(dropout, dtype=dtype, name="width_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, x_shape, encoded_shape):
-        widths_shape = (self.max_width, self.feature_dim)
+        widths_shape = (self.settings["max_width"], self.settings["feature_dim"])
         self.width_embedding = self.add_weight(
             name="width_embedding", shape=widths_shape, initializer="glorot_uniform"
         )
@@ -82,11 +80,12 @@ class SpanScores(keras.layers.Layer):
         self.network.build([encoded_shape, encoded_shape, widths_shape, x_shape])
 
     def call(self, x, encoded, training=False):
-        tokens = _window_tokens(tf.shape(x)[0], self.max_width)
+        max_width, feature_dim = self.width_embedding.shape
+        tokens = _window_tokens(tf.shape(x)[0], max_width)
         alpha = tf.gather(self.head_scores(encoded)[:, 0], tokens)[:, None]
-        is_in_span = tf.linalg.band_part(tf.ones((self.max_width, self.max_width), tf.bool), -1, 0)
+        is_in_span = tf.linalg.band_part(tf.ones((max_width, max_width), tf.bool), -1, 0)
         heads = masked_softmax(alpha, is_in_span)  # (token, width, max_width)
-        shape = (*tf.unstack(tf.shape(tokens)), self.feature_dim)
+        shape = (*tf.unstack(tf.shape(tokens)), feature_dim)
         widths = tf.broadcast_to(ops.convert_to_tensor(self.width_embedding), shape)
         widths = self.width_dropout(widths, training=training)
         last = tf.gather(self.network.product(1, encoded), tokens)
@@ -212,7 +211,7 @@ def _of_previous(ranks: tf.Tensor) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class ScoringNetwork(keras.layers.Layer):
+class ScoringNetwork(layers.Layer):
     """A score of a concatenation `[p_1; …; p_n]`, from two hidden layers.
 
     `w · relu(W_2 · relu(W_1 · [p_1; …; p_n] + b_1) + b_2) + b`, with dropout after each ReLU.
@@ -236,10 +235,10 @@ class ScoringNetwork(keras.layers.Layer):
         self.units = units
         self.dropout_rate = dropout
         dtype = self.dtype_policy
-        self.first_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="first_dropout")
-        self.hidden = keras.layers.Dense(units, activation="relu", dtype=dtype, name="hidden")
-        self.hidden_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
-        self.score = keras.layers.Dense(1, dtype=dtype, name="score")
+        self.first_dropout = layers.Dropout(dropout, dtype=dtype, name="first_dropout")
+        self.hidden = layers.Dense(units, activation="relu", dtype=dtype, name="hidden")
+        self.hidden_dropout = layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
+        self.score = layers.Dense(1, dtype=dtype, name="score")
 
     def build(self, part_shapes: Sequence[tuple]):
         self.part_dims = [shape[-1] for shape in part_shapes]
