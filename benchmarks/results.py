@@ -138,8 +138,8 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
         report: the files to report the scores of.
     """
     from elmo_tf.trainers.tasks.predict import evaluate_task
+    from elmo_tf.trainers.tasks.run_parts import load_model
     from elmo_tf.trainers.tasks.training import train_task
-    from elmo_tf.trainers.tasks.workdir import load_model
 
     record = train_task(config, cache_all=True)
     predictions = Path(config.workdir, "predictions")

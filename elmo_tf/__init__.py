@@ -5,7 +5,6 @@ be loaded from saved Keras models.
 """
 
 from elmo_tf.lazy import lazy_names, register_lazily
-from elmo_tf.tasks import HOMES
 
 __version__ = "0.3.0"
 
@@ -30,19 +29,30 @@ _SUBPACKAGES = (
 )
 
 # Classes that saved Keras models may contain.
-_REGISTERED = {
-    **{name: home for name, home in HOMES.items() if name != "TaskModel"},
+REGISTERED = {
     "AntecedentScores": "elmo_tf.tasks.coreference.antecedents",
+    "BCN": "elmo_tf.tasks.classification.model",
     "BiLM": "elmo_tf.models.bilm",
+    "BiDAF": "elmo_tf.tasks.question_answering.model",
+    "BiLSTM": "elmo_tf.tasks.layers",
+    "BiLSTMClassifier": "elmo_tf.tasks.classification.model",
+    "BiRNN": "elmo_tf.tasks.layers",
+    "CRF": "elmo_tf.tasks.tagging.crf",
+    "CRFTagger": "elmo_tf.tasks.tagging.model",
     "CellRNN": "elmo_tf.layers.cell_rnn",
     "CharCNN": "elmo_tf.layers.char_cnn",
+    "CharacterEmbedding": "elmo_tf.tasks.embeddings",
+    "CoreferenceModel": "elmo_tf.tasks.coreference.model",
+    "ESIM": "elmo_tf.tasks.entailment.model",
     "Elmo": "elmo_tf.models.elmo",
     "ExportedElmo": "elmo_tf.saved_models.exporting.layer",
     "HighwayStack": "elmo_tf.layers.highway",
     "LSTMStack": "elmo_tf.models.lstm_stack",
+    "Maxout": "elmo_tf.tasks.classification.model",
     "MeanOverTokens": "elmo_tf.layers.mean_over_tokens",
     "ProjectedLSTM": "elmo_tf.layers.projected_lstm",
     "ProjectedLSTMCell": "elmo_tf.layers.projected_lstm",
+    "SRLTagger": "elmo_tf.tasks.semantic_roles.model",
     "SampledSoftmax": "elmo_tf.layers.sampled_softmax",
     "ScalarMix": "elmo_tf.layers.scalar_mix",
     "ScoringNetwork": "elmo_tf.tasks.coreference.spans",
@@ -51,8 +61,10 @@ _REGISTERED = {
     "TokenEmbedding": "elmo_tf.models.token_encoder",
     "TokenEncoder": "elmo_tf.models.token_encoder",
     "TokenMask": "elmo_tf.models.elmo",
+    "TokenVectors": "elmo_tf.tasks.embeddings",
     "TrilinearSimilarity": "elmo_tf.tasks.question_answering.model",
     "VectorMix": "elmo_tf.models.layer_mixes",
+    "WordEmbedding": "elmo_tf.tasks.embeddings",
 }
 
 _NAMES = {**_HOMES, **{name: f"elmo_tf.{name}" for name in _SUBPACKAGES}}
@@ -60,7 +72,7 @@ _NAMES = {**_HOMES, **{name: f"elmo_tf.{name}" for name in _SUBPACKAGES}}
 __all__ = [*_NAMES, "__version__"]
 
 __getattr__, _public_names = lazy_names(__name__, _NAMES)
-register_lazily(__name__, _REGISTERED)
+register_lazily(__name__, REGISTERED)
 
 
 def __dir__() -> list[str]:

@@ -49,7 +49,7 @@ def test_all_registered_classes_are_listed_for_lazy_import():
             pattern = r'register_keras_serializable\(package="elmo_tf"\)\nclass (\w+)'
             for name in re.findall(pattern, path.read_text(encoding="utf-8")):
                 registered[name] = module
-    assert registered == elmo_tf._REGISTERED
+    assert registered == elmo_tf.REGISTERED
 
 
 @pytest.fixture(scope="module")

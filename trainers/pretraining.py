@@ -32,9 +32,9 @@ from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.inputs import Inputs, copy_weights, initial_model, initial_shape, read_inputs
 from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
-from elmo_tf.trainers.training_logger import TrainingLogger
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
+    TrainingLogger,
     begin_record,
     check_workdir,
     claimed_workdir,

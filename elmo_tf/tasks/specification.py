@@ -13,7 +13,6 @@ import keras
 from absl import logging
 
 import elmo_tf.tasks
-from elmo_tf.extras import require_extra
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import TASKS, TaskConfig
@@ -48,11 +47,6 @@ class TaskSpecification(abc.ABC):
     metric: ClassVar[str] = "accuracy"
     packages: ClassVar[tuple[str, ...]] = ("sklearn.metrics",)
     input_options: ClassVar[tuple[str, ...]] = ("format", "token_column")
-
-    def check_packages(self) -> None:
-        """Raises a `MissingExtraError` if a package that the scores need is missing."""
-        for module in self.packages:
-            require_extra(module, "tasks", "The score of this task")
 
     def read(
         self, files: Sequence[str], config: TaskConfig, known: Collection[str] | None = None

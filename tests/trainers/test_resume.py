@@ -17,7 +17,7 @@ from elmo_tf import Vocabulary
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.checkpointing import StopRequest, last_save
-from elmo_tf.trainers.training_logger import TrainingLogger
+from elmo_tf.trainers.workdir import TrainingLogger
 from runs import assert_same_run, read_log
 
 pytestmark = pytest.mark.usefixtures("simple_losses")

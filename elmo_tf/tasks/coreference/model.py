@@ -158,7 +158,9 @@ class CoreferenceModel(TaskModel):
                 "Call it in a subclass of keras.Model."
             )
         speakers = inputs.get("speakers")
-        inputs["speakers"] = speaker_table([] if speakers is None else speakers)
+        table = as_tensor([] if speakers is None else speakers)
+        # An empty list is an empty batch of sentences.
+        inputs["speakers"] = tf.reshape(table, (0, 0)) if table.shape == (0,) else table
         genre = inputs.get("genre")
         inputs["genre"] = tf.reshape("" if genre is None else genre, (-1,))
         named = super().named_inputs(inputs)
@@ -179,10 +181,15 @@ class CoreferenceModel(TaskModel):
         cells = kept_spans(tf.stop_gradient(scores), is_candidate, num_spans)
         span_scores = tf.gather(tf.reshape(scores, [-1]), cells)
         first = cells // self.settings["max_width"]
+        speakers = tf.boolean_mask(inputs["speakers"], mask)
+        speakers = tf.where(speakers == "", -1, tf.unique(speakers).idx)  # (token,)
+        genres = self.settings["genres"]
+        is_genre = tf.cast(inputs["genre"] == tf.constant(genres, tf.string), tf.int32)
+        genre = tf.reduce_sum(is_genre * tf.range(1, len(genres) + 1), keepdims=True)  # or 0
         antecedent_scores = self.antecedent_scores(
             span_vectors(x, encoded, heads, widths, cells),
-            tf.gather(speaker_ids(tf.boolean_mask(inputs["speakers"], mask)), first),
-            genre_id(inputs["genre"], self.settings["genres"]),
+            tf.gather(speakers, first),
+            genre,
             training=training,
         )
         antecedents = antecedents_of(tf.range(tf.size(cells)), tf.shape(antecedent_scores)[1])
@@ -268,13 +275,6 @@ class CoreferenceModel(TaskModel):
         return list(entities.values())
 
 
-def speaker_table(speakers: Any) -> tf.Tensor:
-    """The speakers as string (sentence, token); rows of different lengths are padded with `""`."""
-    speakers = as_tensor(speakers)
-    # An empty list is an empty batch of sentences.
-    return tf.reshape(speakers, (0, 0)) if speakers.shape == (0,) else speakers
-
-
 def aligned_speakers(speakers: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     """Pads speakers, string (sentence, token), with `""` to the width of the tokens.
 
@@ -286,17 +286,6 @@ def aligned_speakers(speakers: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     message = "The input speakers must have the shape of tokens. Received"
     speakers = checked(speakers, fits, message, shape, wanted)
     return tf.pad(speakers, [[0, 0], [0, wanted[1] - shape[1]]], constant_values="")
-
-
-def speaker_ids(names: tf.Tensor) -> tf.Tensor:
-    """Names of speakers, string (token,) ─► ids, int32 (token,); -1 for `""`, unknown."""
-    return tf.where(names == "", -1, tf.unique(names).idx)
-
-
-def genre_id(name: tf.Tensor, genres: Sequence[str]) -> tf.Tensor:
-    """A genre, string (1,) ─► its position in `genres`, from 1, or 0 for any other, int32 (1,)."""
-    is_genre = tf.cast(name == tf.constant(genres, tf.string), tf.int32)
-    return tf.reduce_sum(is_genre * tf.range(1, len(genres) + 1), keepdims=True)
 
 
 def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:

@@ -142,7 +142,11 @@ def _marked_documents(path: str | os.PathLike) -> Iterator[_Rows]:
         if line.startswith(_BEGIN):
             with naming_line(path, number):
                 _check_ended(document)
-                document = _Rows(number, *_name_and_part(line), [])
+                mark = _BEGIN_MARK.fullmatch(line)
+                if not mark:
+                    form = f"`{_BEGIN} (NAME); part 000`"
+                    raise ValueError(f"not of the form {form}: {line.strip()[:80]!r}.")
+                document = _Rows(number, mark[1], mark[2] or "", [])
             is_new_sentence = True
         elif line.startswith(_END):
             if not document:
@@ -167,13 +171,6 @@ def _check_ended(document: _Rows | None) -> None:
         raise ValueError(
             f"no `{_END}` for the document {document.name!r}, which begins in line {document.line}."
         )
-
-
-def _name_and_part(line: str) -> tuple[str, str]:
-    mark = _BEGIN_MARK.fullmatch(line)
-    if not mark:
-        raise ValueError(f"not of the form `{_BEGIN} (NAME); part 000`: {line.strip()[:80]!r}.")
-    return mark[1], mark[2] or ""
 
 
 def _document(path: str | os.PathLike, document: _Rows) -> Document:
