@@ -22,8 +22,7 @@ from elmo_tf.tasks.config import TaskConfig
 _EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
 
 _Workdir = Annotated[
-    str,
-    setting(is_positional=True, metavar="WORKDIR", help="work directory of elmo-tf task train"),
+    str, setting(is_positional=True, metavar="WORKDIR", help="work directory of elmo-tf task train")
 ]
 _Vectors = Annotated[
     str | None,
@@ -34,9 +33,7 @@ _Vectors = Annotated[
 ]
 
 
-@subcommand(
-    f"{_EXAMPLE} --elmo small-en",
-)
+@subcommand(f"{_EXAMPLE} --elmo small-en")
 def train(config: TaskConfig) -> None:
     """Train a task model, and keep its best epoch on held-out examples."""
     from elmo_tf.trainers.tasks.training import train_task
@@ -87,9 +84,7 @@ class _PredictOptions:
     overwrite: Overwrite = False
 
 
-@subcommand(
-    "elmo-tf task predict ner text.txt predicted.conll",
-)
+@subcommand("elmo-tf task predict ner text.txt predicted.conll")
 def predict(options: _PredictOptions) -> None:
     """Write the labels that a task model predicts for one or several files."""
     from elmo_tf.trainers.tasks.predict import predict_task
@@ -108,9 +103,7 @@ class _ExportOptions:
     overwrite: Overwrite = False
 
 
-@subcommand(
-    "elmo-tf task export ner exported && elmo-tf serve exported --name ner",
-)
+@subcommand("elmo-tf task export ner exported && elmo-tf serve exported --name ner")
 def export(options: _ExportOptions) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
     from elmo_tf.saved_models.exporting.task_exporting import export_task

@@ -23,7 +23,7 @@ from elmo_tf.text.vocabulary import read_lines
 
 # Arguments of models that `model_options` cannot set: they have another setting, or none.
 _OF_OTHER_SETTINGS = {
-    *("labels", "embeddings", "elmo", "placement", "units", "dropout", "scheme", "kwargs"),
+    *("labels", "embeddings", "elmo", "placement", "units", "dropout", "scheme", "kwargs")
 }
 
 

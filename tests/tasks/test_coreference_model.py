@@ -7,14 +7,7 @@ import tensorflow as tf
 
 from elmo_tf.tasks import CoreferenceModel
 from reference import coreference as reference
-from task_models import (
-    KINDS,
-    WORDS,
-    embeddings,
-    padded,
-    reference_weights,
-    with_random_weights,
-)
+from task_models import KINDS, WORDS, embeddings, padded, reference_weights, with_random_weights
 
 SETTINGS = KINDS["coref"][1]
 LENGTHS = (6, 1, 0, 11, 3, 9, 2, 14)  # 36 of 46 spans are kept: several blocks of antecedents

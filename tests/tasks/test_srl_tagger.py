@@ -5,13 +5,7 @@ import pytest
 import tensorflow as tf
 
 from reference import srl as reference
-from task_models import (
-    KINDS,
-    new_model,
-    padded,
-    reference_weights,
-    with_random_weights,
-)
+from task_models import KINDS, new_model, padded, reference_weights, with_random_weights
 
 LABELS = KINDS["srl"][1]["labels"]
 SENTENCES = ["the cat sat on mat", "ein", "", "Zürich cat 서울 sat"]

@@ -132,10 +132,7 @@ class CoreferenceModel(TaskModel):
         dtype = self.dtype_policy
         self.lexical_dropout = layers.Dropout(lexical_dropout, dtype=dtype, name="lexical_dropout")
         self.encoder = BiRNN(
-            *(units, "coupled_lstm", dropout),
-            learn_initial_state=True,
-            dtype=dtype,
-            name="encoder",
+            *(units, "coupled_lstm", dropout), learn_initial_state=True, dtype=dtype, name="encoder"
         )
         self.encoder_dropout = layers.Dropout(dropout, dtype=dtype, name="encoder_dropout")
         self.span_scores = SpanScores(

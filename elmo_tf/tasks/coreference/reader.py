@@ -13,12 +13,7 @@ import tensorflow as tf
 from elmo_tf.tasks.batches import Batch, Batches, padded_strings
 from elmo_tf.tasks.reading import naming_line, naming_row, not_empty
 from elmo_tf.tasks.scores import coreference_scores
-from elmo_tf.tasks.specification import (
-    TaskSpecification,
-    first_line,
-    refuse_repeated,
-    sentences_of,
-)
+from elmo_tf.tasks.specification import TaskSpecification, first_line, refuse_repeated, sentences_of
 from elmo_tf.tasks.tag_schemes import TokenError
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.columns import Row, fields_of

@@ -250,12 +250,7 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
 @pytest.mark.parametrize(
     ("reader", "content", "options", "message"),
     [
-        (
-            read_tagged,
-            "a X",
-            {"format": "text"},
-            "`format` must be one of conll, conllu",
-        ),
+        (read_tagged, "a X", {"format": "text"}, "`format` must be one of conll, conllu"),
         (read_tagged, "a X", {"tag_column": 0}, "`tag_column` must be an integer of at least 1"),
         (read_tagged, "a X", {"token_column": -1}, "`token_column` must be an integer of at least"),
         (read_tagged, "a O", {"scheme": "BILOU"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
