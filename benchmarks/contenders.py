@@ -66,7 +66,7 @@ def train_elmo_tf(folder: Path, precision: str) -> Callable:
 
     from elmo_tf.config import BiLMConfig
     from elmo_tf.models.language_model import LanguageModel
-    from elmo_tf.precision import dtype_policy
+    from elmo_tf.processors import dtype_policy
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.trainers.optimizers import Adagrad
     from elmo_tf.trainers.steps import TrainStep

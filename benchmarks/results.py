@@ -138,8 +138,8 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
         report: the files to report the scores of.
     """
     from elmo_tf.trainers.tasks.predict import evaluate_task
+    from elmo_tf.trainers.tasks.run_parts import load_model
     from elmo_tf.trainers.tasks.training import train_task
-    from elmo_tf.trainers.tasks.workdir import load_model
 
     record = train_task(config, cache_all=True)
     predictions = Path(config.workdir, "predictions")
@@ -162,7 +162,7 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
 def scores_without_singletons(files: list[str], predictions: Path) -> dict[str, Any]:
     """The scores of coreference if entities of one mention do not count, as in OntoNotes."""
     from elmo_tf.tasks.coreference.reader import read_documents
-    from elmo_tf.tasks.coreference.scores import coreference_scores
+    from elmo_tf.tasks.scores import coreference_scores
 
     gold = [document for file in files for document in read_documents(file)]
     return coreference_scores(

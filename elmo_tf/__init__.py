@@ -29,14 +29,14 @@ _SUBPACKAGES = (
 )
 
 # Classes that saved Keras models may contain.
-_REGISTERED = {
+REGISTERED = {
     "AntecedentScores": "elmo_tf.tasks.coreference.antecedents",
     "BCN": "elmo_tf.tasks.classification.model",
     "BiLM": "elmo_tf.models.bilm",
     "BiDAF": "elmo_tf.tasks.question_answering.model",
-    "BiLSTM": "elmo_tf.tasks.bilstm",
+    "BiLSTM": "elmo_tf.tasks.layers",
     "BiLSTMClassifier": "elmo_tf.tasks.classification.model",
-    "BiRNN": "elmo_tf.tasks.bilstm",
+    "BiRNN": "elmo_tf.tasks.layers",
     "CRF": "elmo_tf.tasks.tagging.crf",
     "CRFTagger": "elmo_tf.tasks.tagging.model",
     "CellRNN": "elmo_tf.layers.cell_rnn",
@@ -55,13 +55,13 @@ _REGISTERED = {
     "SRLTagger": "elmo_tf.tasks.semantic_roles.model",
     "SampledSoftmax": "elmo_tf.layers.sampled_softmax",
     "ScalarMix": "elmo_tf.layers.scalar_mix",
-    "ScoringNetwork": "elmo_tf.tasks.coreference.scoring_network",
+    "ScoringNetwork": "elmo_tf.tasks.coreference.spans",
     "SpanScores": "elmo_tf.tasks.coreference.spans",
     "TiedSoftmax": "elmo_tf.layers.sampled_softmax",
     "TokenEmbedding": "elmo_tf.models.token_encoder",
     "TokenEncoder": "elmo_tf.models.token_encoder",
     "TokenMask": "elmo_tf.models.elmo",
-    "TokenVectors": "elmo_tf.tasks.token_vectors",
+    "TokenVectors": "elmo_tf.tasks.embeddings",
     "TrilinearSimilarity": "elmo_tf.tasks.question_answering.model",
     "VectorMix": "elmo_tf.models.layer_mixes",
     "WordEmbedding": "elmo_tf.tasks.embeddings",
@@ -72,7 +72,7 @@ _NAMES = {**_HOMES, **{name: f"elmo_tf.{name}" for name in _SUBPACKAGES}}
 __all__ = [*_NAMES, "__version__"]
 
 __getattr__, _public_names = lazy_names(__name__, _NAMES)
-register_lazily(__name__, _REGISTERED)
+register_lazily(__name__, REGISTERED)
 
 
 def __dir__() -> list[str]:

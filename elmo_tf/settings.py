@@ -109,8 +109,7 @@ ClipNorm = Annotated[
     ),
 ]
 OverwriteRun = Annotated[
-    bool,
-    changeable(help="delete the results in --workdir, and start from the beginning"),
+    bool, changeable(help="delete the results in --workdir, and start from the beginning")
 ]
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiDAF, WordEmbedding
 from elmo_tf.tasks.question_answering.reader import Question, read_questions
-from elmo_tf.tasks.question_answering.scores import answer_scores
+from elmo_tf.tasks.scores import answer_scores
 
 
 def new_model(train: list[Question], elmo: Elmo) -> BiDAF:

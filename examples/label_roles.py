@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import SRLTagger, WordEmbedding
+from elmo_tf.tasks.scores import role_scores
 from elmo_tf.tasks.semantic_roles.reader import Proposition, read_propositions
-from elmo_tf.tasks.semantic_roles.scores import role_scores
 
 
 def new_model(train: list[Proposition], elmo: Elmo) -> SRLTagger:

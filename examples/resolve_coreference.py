@@ -15,7 +15,7 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.tasks import CoreferenceModel, WordEmbedding
 from elmo_tf.tasks.coreference.reader import Document, read_documents
-from elmo_tf.tasks.coreference.scores import coreference_scores
+from elmo_tf.tasks.scores import coreference_scores
 
 
 def new_model(train: list[Document], elmo: Elmo) -> CoreferenceModel:

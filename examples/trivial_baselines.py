@@ -11,9 +11,8 @@ import json
 from collections.abc import Iterator
 
 from elmo_tf.tasks.coreference.reader import Document, Mention, read_documents
-from elmo_tf.tasks.coreference.scores import coreference_scores
 from elmo_tf.tasks.question_answering.reader import Question, read_questions
-from elmo_tf.tasks.question_answering.scores import answer_scores
+from elmo_tf.tasks.scores import answer_scores, coreference_scores
 
 _PRONOUNS = {
     *("he", "him", "his", "himself", "she", "her", "hers", "herself", "it", "its", "itself"),

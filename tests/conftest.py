@@ -177,13 +177,23 @@ def unverified_exports(monkeypatch):
 
 
 def _eagerly():
-    """Runs functions without tracing them, which is faster for a few calls."""
+    """Runs functions without tracing them, which is faster for a few calls.
+
+    Task models predict with concrete functions, which `run_functions_eagerly` does not affect.
+    """
     import tensorflow as tf
 
+    from elmo_tf.tasks import TaskModel
+
+    def call_itself(model, function):
+        return lambda inputs: function(model.named_inputs(inputs))
+
     before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TaskModel, "_traced", call_itself)
+        tf.config.run_functions_eagerly(True)
+        yield
+        tf.config.run_functions_eagerly(before)
 
 
 eager_module = pytest.fixture(_eagerly, scope="module", name="eager_module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.trainers import PretrainConfig, pretrain
-from elmo_tf.trainers.training_logger import TrainingLogger
+from elmo_tf.trainers.workdir import TrainingLogger
 from reference.checkpoint import read_hdf5
 
 

@@ -17,6 +17,7 @@ from elmo_tf.tasks import (
 )
 
 WORDS = ("the", "cat", "sat", "on", "mat", "ein", "Zürich")
+SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]
 # For each kind of model: its class and the settings of a small model.
 KINDS = {
     "tagger": (CRFTagger, {"labels": ["O", "B-X", "I-X"], "units": (5, 4), "scheme": "BIO"}),
@@ -119,3 +120,12 @@ def recording(model_class):
             return super().call(inputs, training=training)
 
     return Recording, recorded
+
+
+def truth(kind):
+    """Targets of `SENTENCES`."""
+    if kind in ("tagger", "srl"):
+        return np.array([[0, 1, 2, 2, 0, 1], [1] + [-1] * 5, [-1] * 6, [0, 0, 1] + [-1] * 3])
+    if kind == "bidaf":
+        return np.array([[1, 3], [0, 0], [0, 0], [2, 2]])
+    return np.array([0, 1, 1, 0])

@@ -1,5 +1,6 @@
 import ast
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import elmo_tf
+from elmo_tf.lazy import register_lazily
 from task_models import KINDS, new_model
 
 ROOT = Path(elmo_tf.__file__).parent
@@ -47,7 +49,7 @@ def test_all_registered_classes_are_listed_for_lazy_import():
             pattern = r'register_keras_serializable\(package="elmo_tf"\)\nclass (\w+)'
             for name in re.findall(pattern, path.read_text(encoding="utf-8")):
                 registered[name] = module
-    assert registered == elmo_tf._REGISTERED
+    assert registered == elmo_tf.REGISTERED
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +98,37 @@ def test_layers_do_not_import_tensorflow(path):
             imported.add(node.module)
     assert not {name for name in imported if name.split(".")[0] == "tensorflow"}
     assert not {name for name in imported if name.endswith("_tf") and name != "elmo_tf"}
+
+
+KERAS = "class saving:\n    objects = {}\n    get_custom_objects = lambda: saving.objects\n"
+PART = "class Part:\n    from_config = dict\n"
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """A new path with a small `keras` and `parts`, a module with a serializable class."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    for name, code in (("keras", KERAS), ("parts", PART)):
+        (tmp_path / f"{name}.py").write_text(code)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in ("keras", "parts"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("keras_is_first", [True, False])
+@pytest.mark.usefixtures("modules")
+def test_a_registered_class_is_imported_when_a_saved_model_needs_it(keras_is_first):
+    if keras_is_first:
+        importlib.import_module("keras")
+    num_finders = len(sys.meta_path)
+
+    register_lazily("some", {"Part": "parts"})
+
+    assert importlib.util.find_spec("keras") is not None  # finding the module does not import it
+    stand_in = importlib.import_module("keras").saving.objects["some>Part"]
+    assert "parts" not in sys.modules
+    assert stand_in.from_config({"units": 3}) == {"units": 3}
+    assert "parts" in sys.modules
+    assert len(sys.meta_path) == num_finders

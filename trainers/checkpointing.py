@@ -1,4 +1,4 @@
-"""Saves the state of a run in `workdir/state`, and restores it exactly.
+"""Stops a run between two steps, saves its state in `workdir/state`, and restores it exactly.
 
 A save is a directory: `weights` (with the step and the running gradient norm), `optimizer` and,
 with a moving average of the weights, `average`, written by the chief; the position in the text and
@@ -10,8 +10,12 @@ import contextlib
 import json
 import os
 import shutil
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -197,3 +201,64 @@ def _complete_saves(folder: Path) -> list[tuple[Path, dict[str, int]]]:
 
 def _worker_names(count: int) -> list[str]:
     return [f"worker-{worker}-of-{count}" for worker in range(count)]
+
+
+class StopRequest:
+    """A context manager that records SIGINT and SIGTERM instead of ending the process.
+
+    The training loop checks `signal` between steps. A second Ctrl-C raises `KeyboardInterrupt`
+    at once. Outside of the main thread, signals keep their effect.
+
+    Attributes:
+        signal: the number of the signal, or 0.
+    """
+
+    def __init__(self):
+        self.signal = 0
+        self._is_interruptible = False
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopRequest":
+        # Python allows only the main thread to set signal handlers.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """A block that a signal ends at once, without an exception; for repeatable work."""
+        self._is_interruptible = True
+        try:
+            yield
+        except _Interrupted:
+            pass
+        finally:
+            self._is_interruptible = False
+
+    def end(self, number: int) -> None:
+        """Ends the process as the signal would have without this class.
+
+        Raises:
+            KeyboardInterrupt: the signal was SIGINT (Ctrl-C).
+            SystemExit: it was another, with the exit status of a shell, 128 + number.
+        """
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = number
+        if self._is_interruptible:
+            raise _Interrupted
+
+
+class _Interrupted(BaseException):
+    """Not an `Exception`, so that no `except Exception` on the way catches it."""

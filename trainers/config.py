@@ -90,10 +90,7 @@ class PretrainConfig(RunSettings):
         metavar="GLOB",
     )
     preset: Literal[*PRESETS] | None = changeable(
-        None,
-        "size of the biLM",
-        group="model",
-        default_help="small, without --options and --from",
+        None, "size of the biLM", group="model", default_help="small, without --options and --from"
     )
     options: Any = setting(None, "options.json with the shape of the biLM, instead of --preset")
     start_from: Text | None = changeable(

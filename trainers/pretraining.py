@@ -22,21 +22,19 @@ from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.extras import require_extra
 from elmo_tf.files import write_json
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.precision import dtype_policy, usable_precision
+from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
 from elmo_tf.text.corpus import prefetch, sentence_dataset, text_files
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import lm_windows
-from elmo_tf.threads import share_cores_for_training
-from elmo_tf.trainers.checkpointing import RunState
+from elmo_tf.trainers.checkpointing import RunState, StopRequest
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.inputs import Inputs, copy_weights, initial_model, initial_shape, read_inputs
-from elmo_tf.trainers.interrupts import StopRequest
 from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
-from elmo_tf.trainers.training_logger import TrainingLogger
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
+    TrainingLogger,
     begin_record,
     check_workdir,
     claimed_workdir,

@@ -8,9 +8,8 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.trainers.averaging import WeightAverage
 from elmo_tf.trainers.cluster import Cluster
-from elmo_tf.trainers.optimizers import clip_by_global_norm
+from elmo_tf.trainers.optimizers import WeightAverage, clip_by_global_norm
 
 _fold_in = tf.random.experimental.stateless_fold_in
 # Folded into the seed of a step, so that dropout and sampling draw different numbers.

@@ -1,10 +1,16 @@
-"""The work directory of a run: checks, the record of the run, and its log."""
+"""The work directory of a run: checks, the record of the run, the log, and TensorBoard."""
 
 import contextlib
 import json
+import math
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
+
+import tensorflow as tf
+from absl import logging
 
 from elmo_tf.checkpoints.formats import (
     EMBEDDINGS_FILE,
@@ -16,14 +22,20 @@ from elmo_tf.checkpoints.formats import (
 from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, locked_directory, refuse_pattern, write_json
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.progress import progress
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
-from elmo_tf.trainers.training_logger import LOG_FILE, TENSORBOARD_FOLDER
+from elmo_tf.trainers.steps import TrainStep
 
+LOG_FILE = "log.jsonl"
+TENSORBOARD_FOLDER = "tensorboard"
 BEST_FOLDER = "best"
+# Weight of a new step in the exponential moving average of the losses on the progress line.
+_SMOOTHING = 0.02
+_LARGEST_EXPONENT = 50
 _RESULTS = {
     *(OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, SOFTMAX_FILE),
     *(EMBEDDINGS_FILE, LOG_FILE, RECORD_FILE, STATE_FOLDER, BEST_FOLDER, TENSORBOARD_FOLDER),
@@ -158,3 +170,96 @@ def begin_record(
             part.write_text("".join(kept), encoding="utf-8")
     write_json(workdir / RECORD_FILE, record)
     return record
+
+
+class TrainingLogger(contextlib.ExitStack):
+    """Logs each step; a context manager that closes its files. Only the chief writes.
+
+    Args:
+        config: the settings of the run.
+        schedule: the learning rate of each step.
+        num_steps: int. Steps in total.
+        first: int >= 0. Steps done before this start.
+        is_chief: whether this process writes.
+    """
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        schedule: Callable[[int], Any],
+        num_steps: int,
+        first: int,
+        is_chief: bool,
+    ):
+        super().__init__()
+        workdir = Path(config.workdir)
+        self._num_steps = num_steps
+        self._tokens = tokens = config.batch_size * config.unroll
+        self._schedule = schedule
+        self._smooth: dict[str, float] = {}
+        self._log: TextIO | None = None
+        self._board: tf.summary.SummaryWriter | None = None
+        self._histograms_every = config.histograms_every
+        if is_chief:
+            log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - closed on exit
+            self._log = self.enter_context(log)
+        if is_chief and config.tensorboard:
+            self._board = tf.summary.create_file_writer(str(workdir / TENSORBOARD_FOLDER))
+            self.callback(self._board.close)
+        total, done = num_steps * tokens, first * tokens
+        self._meter = progress(total, "training", "tokens", initial=done, shown=is_chief)
+        self.callback(self._meter.close)
+        self._last = time.monotonic()
+
+    def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
+        """Logs a step: losses, gradient norm, learning rate, and seconds since the last step."""
+        learning_rate = float(self._schedule(step - 1))
+        now = time.monotonic()
+        if self._log is not None:
+            rest = {"learning_rate": learning_rate, "seconds": round(now - self._last, 6)}
+            self._log.write(json.dumps({"step": step, **losses, **rest}) + "\n")
+            self._log.flush()
+        self._last = now
+        for name, value in losses.items():
+            before = self._smooth.get(name, value)
+            self._smooth[name] = before + _SMOOTHING * (value - before)
+        perplexities = [
+            f"{name} {math.exp(min(self._smooth[name], _LARGEST_EXPONENT)):.1f}"
+            for name in ("forward", "backward")
+            if name in losses
+        ]
+        self._meter.note(
+            f"step {step}/{self._num_steps}, loss {self._smooth['loss']:.3f}, "
+            f"sampled perplexity {', '.join(perplexities)}"
+        )
+        self._meter.update(self._tokens)
+        if self._board is None:
+            return
+        with self._board.as_default(step=step):
+            for name, value in losses.items():
+                group = "gradient" if name == "norm" else "loss"
+                tf.summary.scalar(f"{group}/{name}", value)
+            tf.summary.scalar("learning_rate", learning_rate)
+            if self._histograms_every and step % self._histograms_every == 0:
+                for weight in train_step.trainable:
+                    value = train_step.cluster.local(weight.value)[0]
+                    tf.summary.histogram(weight.path, value)
+                    tf.summary.scalar(f"norm/{weight.path}", tf.norm(value))
+
+    def evaluation(self, step: int, result: dict[str, Any]) -> None:
+        """Logs the perplexity of the held-out text."""
+        perplexities = {
+            name: result[name] for name in ("forward", "backward", "average") if name in result
+        }
+        directions = [
+            f"{name} {value:.1f}" for name, value in perplexities.items() if name != "average"
+        ]
+        logging.info(
+            "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
+            *(step, result["average"], ", ".join(directions), result["tokens"]),
+            f"{result['unknown']:.1%}",
+        )
+        if self._board is not None:
+            with self._board.as_default(step=step):
+                for name, value in perplexities.items():
+                    tf.summary.scalar(f"held_out_perplexity/{name}", value)

@@ -42,8 +42,8 @@ def diff(options: _DiffOptions) -> int | None:
     from elmo_tf.checkpoints.load import load_bilm
     from elmo_tf.evaluation.differences import compare_vectors
     from elmo_tf.evaluation.stored_vectors import OldVectors
+    from elmo_tf.processors import share_cores_for_embedding
     from elmo_tf.text.sentence_files import sentence_reader
-    from elmo_tf.threads import share_cores_for_embedding
 
     share_cores_for_embedding()
     old = OldVectors(options.old)

@@ -91,7 +91,7 @@ def weights(options: _WeightsOptions) -> None:
     """Draw the mixing weights of task models."""
     from elmo_tf.evaluation.plots import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
-    from elmo_tf.trainers.tasks.workdir import load_model
+    from elmo_tf.trainers.tasks.run_parts import load_model
 
     save = options.saver()
     if options.json is not None:

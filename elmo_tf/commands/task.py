@@ -24,8 +24,7 @@ from elmo_tf.tasks.config import TaskConfig
 _EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
 
 _Workdir = Annotated[
-    str,
-    setting(is_positional=True, metavar="WORKDIR", help="work directory of elmo-tf task train"),
+    str, setting(is_positional=True, metavar="WORKDIR", help="work directory of elmo-tf task train")
 ]
 _Vectors = Annotated[
     str | None,
@@ -36,9 +35,7 @@ _Vectors = Annotated[
 ]
 
 
-@subcommand(
-    f"{_EXAMPLE} --elmo small-en",
-)
+@subcommand(f"{_EXAMPLE} --elmo small-en")
 def train(config: TaskConfig) -> None:
     """Train a task model, and keep its best epoch on held-out examples."""
     from elmo_tf.trainers.tasks.training import train_task
@@ -89,22 +86,14 @@ class _PredictOptions:
     overwrite: Overwrite = False
 
 
-@subcommand(
-    "elmo-tf task predict ner text.txt predicted.conll",
-)
+@subcommand("elmo-tf task predict ner text.txt predicted.conll")
 def predict(options: _PredictOptions) -> None:
     """Write the labels that a task model predicts for one or several files."""
     from elmo_tf.trainers.tasks.predict import predict_task
 
-    num_examples = predict_task(
-        options.workdir,
-        options.inputs,
-        options.output,
-        options.input_format,
-        options.token_column,
-        options.overwrite,
-        options.vectors,
-    )
+    settings = dataclasses.asdict(options)
+    names = {"input": settings.pop("inputs"), "format": settings.pop("input_format")}
+    num_examples = predict_task(**names, **settings)
     print_json({"output": options.output, "examples": num_examples})
 
 
@@ -116,14 +105,12 @@ class _ExportOptions:
     overwrite: Overwrite = False
 
 
-@subcommand(
-    "elmo-tf task export ner exported && elmo-tf serve exported --name ner",
-)
+@subcommand("elmo-tf task export ner exported && elmo-tf serve exported --name ner")
 def export(options: _ExportOptions) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
     from elmo_tf.saved_models.exporting.task_exporting import export_task
     from elmo_tf.saved_models.versions import check_new_version
-    from elmo_tf.trainers.tasks.workdir import load_model
+    from elmo_tf.trainers.tasks.run_parts import load_model
 
     where = options.directory, options.version, options.overwrite
     check_new_version(*where)

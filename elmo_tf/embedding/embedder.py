@@ -20,14 +20,13 @@ from elmo_tf.embedding.sources import bilm_and_mix, layer_state, layers_of_state
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.weights import model_digest
-from elmo_tf.precision import PRECISIONS, usable_precision
+from elmo_tf.processors import PRECISIONS, share_cores_for_embedding, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.sentence_lists import Sentence, sentence_items, token_bytes
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
-from elmo_tf.threads import share_cores_for_embedding
 
 OUTPUTS = ("sentence", "token")
 

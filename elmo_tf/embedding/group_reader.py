@@ -20,8 +20,8 @@ import tensorflow as tf
 from elmo_tf.embedding.layer_choice import LayerChoice
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, between_boundaries
+from elmo_tf.processors import num_cores
 from elmo_tf.text.batches import packed_batches
-from elmo_tf.threads import num_cores
 
 _BATCHES_AT_ONCE = 2
 # Tokens per window. Sizes are multiples of the least one: TensorFlow keeps memory for every shape.

@@ -10,7 +10,7 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.weights import copied_bilm
-from elmo_tf.precision import PRECISIONS
+from elmo_tf.processors import PRECISIONS
 
 
 def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, ScalarMix | None]:

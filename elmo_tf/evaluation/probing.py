@@ -15,9 +15,9 @@ from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.extras import require_extra
+from elmo_tf.processors import num_cores
 from elmo_tf.progress import progress
 from elmo_tf.tasks.tagging.reader import TaggedSentence
-from elmo_tf.threads import num_cores
 
 # Id of a test tag that is not in the training data; no classifier predicts it.
 _UNSEEN = -1

@@ -17,7 +17,7 @@ from elmo_tf.checkpoints.save import save_bilm
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.extras import require_extra
-from elmo_tf.precision import PRECISIONS
+from elmo_tf.processors import PRECISIONS
 
 _language = require_extra("spacy.language", "spacy", "The component elmo")
 _util = require_extra("spacy.util", "spacy", "The component elmo")

@@ -24,11 +24,11 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, put_in_place
 from elmo_tf.pipelines.exported_embedder import load_embedder
 from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
+from elmo_tf.processors import limit_threads
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.saved_models.versions import newest_version
 from elmo_tf.text.corpus import text_files
 from elmo_tf.text.sentence_files import SentenceCount, count_sentences, sentence_reader
-from elmo_tf.threads import limit_threads
 
 _LOCAL = "local"
 

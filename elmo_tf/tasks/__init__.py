@@ -1,25 +1,13 @@
 """Task models on top of a biLM: those of the ELMo paper, and tagging and classification."""
 
+from elmo_tf import REGISTERED
 from elmo_tf.lazy import lazy_names
 
-_HOMES = {
-    "BCN": "elmo_tf.tasks.classification.model",
-    "BiDAF": "elmo_tf.tasks.question_answering.model",
-    "BiLSTM": "elmo_tf.tasks.bilstm",
-    "BiLSTMClassifier": "elmo_tf.tasks.classification.model",
-    "BiRNN": "elmo_tf.tasks.bilstm",
-    "CRF": "elmo_tf.tasks.tagging.crf",
-    "CRFTagger": "elmo_tf.tasks.tagging.model",
-    "CharacterEmbedding": "elmo_tf.tasks.embeddings",
-    "CoreferenceModel": "elmo_tf.tasks.coreference.model",
-    "ESIM": "elmo_tf.tasks.entailment.model",
-    "Maxout": "elmo_tf.tasks.classification.model",
-    "SRLTagger": "elmo_tf.tasks.semantic_roles.model",
-    "TaskModel": "elmo_tf.tasks.task_model",
-    "TokenVectors": "elmo_tf.tasks.token_vectors",
-    "WordEmbedding": "elmo_tf.tasks.embeddings",
-}
+__all__ = (
+    *("BCN", "BiDAF", "BiLSTM", "BiLSTMClassifier", "BiRNN", "CRF", "CRFTagger"),
+    *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Maxout", "SRLTagger", "TaskModel"),
+    *("TokenVectors", "WordEmbedding"),
+)
+_HOMES = {"TaskModel": "elmo_tf.tasks.task_model", **REGISTERED}
 
-__all__ = [*_HOMES]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, {name: _HOMES[name] for name in __all__})

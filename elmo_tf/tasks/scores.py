@@ -1,9 +1,22 @@
-"""Scores of task models: spans by seqeval, labels by scikit-learn."""
+"""Scores of task models: of labels, tags and spans, answers, semantic roles and coreference."""
 
+import re
+import string
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from elmo_tf.extras import require_extra
+from elmo_tf.tasks.tag_schemes import spans_of
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_VERB = "V"
+# Of one document: entities, each a collection of mentions, such as (first token, last token).
+Entities = Iterable[Iterable[Hashable]]
 
 
 def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
@@ -90,3 +103,220 @@ def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
 def _scores(precision: float, recall: float, f1: float, support: int, name: str = "spans") -> dict:
     scores = {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
     return {**scores, name: int(support)}
+
+
+def answer_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]) -> dict:
+    """Scores answers by exact match and by the tokens that they share with a gold answer.
+
+    Answers are compared as `normalized_answer` gives them. Each score is the maximum over the gold
+    answers of a question.
+
+    Args:
+        gold: the texts of the gold answers of each question, at least one.
+        predicted: one text for each question. None, no prediction, scores 0.
+
+    Returns:
+        "em", the share of exact matches, and "f1", both means over all questions, 0 to 1; and
+        "questions", their number.
+
+    Source: Rajpurkar et al. 2016, section 6.1, and evaluate-v1.1.py.
+    """
+    pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[1] is not None]
+    em, f1 = (
+        sum(max(score(answer, text) for answer in answers) for answers, text in pairs)
+        for score in (_em, _f1)
+    )
+    num_questions = max(len(gold), 1)
+    return {"em": em / num_questions, "f1": f1 / num_questions, "questions": len(gold)}
+
+
+def normalized_answer(text: str) -> str:
+    """Text in lower case, without ASCII punctuation and English articles, with single spaces.
+
+    Punctuation is deleted first: "a-b" becomes "ab", and keeps its "a".
+    """
+    words = _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION))
+    return " ".join(words.split())
+
+
+def _em(gold: str, predicted: str) -> float:
+    return float(normalized_answer(gold) == normalized_answer(predicted))
+
+
+def _f1(gold: str, predicted: str) -> float:
+    """F1 of the two multisets of tokens; 0 without tokens, even if both have none."""
+    counts = [Counter(normalized_answer(text).split()) for text in (gold, predicted)]
+    shared = (counts[0] & counts[1]).total()
+    return 2 * shared / max(counts[0].total() + counts[1].total(), 1)
+
+
+class Argument(NamedTuple):
+    """An argument of a proposition: its role, without "C-", and its phrases.
+
+    A phrase is its first and its last token. A discontinuous argument has several.
+    """
+
+    type: str
+    phrases: tuple[tuple[int, int], ...]
+
+
+def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
+    """Scores arguments, which are correct if their type and all their phrases are.
+
+    The type V is not an argument: neither the overall scores nor perfect propositions depend on it.
+    Every gold proposition must have a prediction. Unlike here, srl-eval.pl matches propositions by
+    their verbs: it skips predicted propositions without a gold one, and counts all arguments of
+    gold propositions without a prediction as missed.
+
+    Args:
+        gold: BIO tags of each proposition, see `arguments`.
+        predicted: as many tags for each proposition.
+
+    Returns:
+        "precision", "recall" and "f1" over all arguments, 0 to 1; "arguments", the number of gold
+        arguments; "perfect_propositions", the share of propositions with all arguments correct and
+        no other, 0 to 1; "propositions", their number; "types", precision, recall, F1 and number of
+        each type; and "V", the same for the verbs.
+
+    Source: Carreras and Màrquez 2005, section 2, and srl-eval.pl of srlconll-1.1.
+    """
+    pairs = [
+        (set(arguments(tags)), set(arguments(others)))
+        for tags, others in zip(gold, predicted, strict=True)
+    ]
+    counts = [
+        _type_counts(ours & theirs for ours, theirs in pairs),
+        _type_counts(ours for ours, _ in pairs),
+        _type_counts(theirs for _, theirs in pairs),
+    ]
+    types = sorted(set().union(*counts, [_VERB]))
+    rows = {name: _role_scores(*(of_types[name] for of_types in counts)) for name in types}
+    verbs = rows.pop(_VERB)
+    perfect = sum(all(each.type == _VERB for each in ours ^ theirs) for ours, theirs in pairs)
+    return {
+        **_role_scores(*(sum(of_types[name] for name in rows) for of_types in counts)),
+        "perfect_propositions": perfect / max(len(pairs), 1),
+        "propositions": len(pairs),
+        "types": rows,
+        _VERB: verbs,
+    }
+
+
+def arguments(tags: Sequence[str]) -> list[Argument]:
+    """The arguments of a proposition, in the order of their first phrases.
+
+    A phrase of type C-X continues the latest argument X before it. Without one, it is an X itself.
+    R-X is a type of its own.
+
+    Args:
+        tags: BIO tags. I-X that follows another type or O begins a phrase.
+    """
+    in_order = []
+    latest = {}  # the phrases of the latest argument of each type
+    for name, first, end in spans_of(tags, "IOB1"):
+        type_ = name.removeprefix("C-")
+        if type_ == name or type_ not in latest:
+            latest[type_] = []
+            in_order.append((type_, latest[type_]))
+        latest[type_].append((first, end - 1))
+    return [Argument(type_, tuple(phrases)) for type_, phrases in in_order]
+
+
+def _type_counts(propositions: Iterable[set[Argument]]) -> Counter[str]:
+    return Counter(each.type for proposition in propositions for each in proposition)
+
+
+def _role_scores(correct: int, expected: int, predicted: int) -> dict:
+    precision, recall = correct / max(predicted, 1), correct / max(expected, 1)
+    f1 = 2 * correct / max(predicted + expected, 1)
+    return _scores(precision, recall, f1, expected, name="arguments")
+
+
+def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) -> dict:
+    """Scores the entities of documents by MUC, B³ and CEAF-φ4.
+
+    For the gold entities k and the predicted entities r of a document:
+
+    MUC: recall `n / sum_k (|k| - 1)`, precision `n / sum_r (|r| - 1)`, where n is the sum of
+    `|k ∩ r| - 1` over all k and r that share mentions.
+
+    B³: recall `sum_k,r |k ∩ r|² / |k| / sum_k |k|`, precision `sum_k,r |k ∩ r|² / |r| / sum_r |r|`.
+
+    CEAF-φ4: recall `s / number of k`, precision `s / number of r`, where s is the largest sum of
+    `φ4(k, r) = 2 |k ∩ r| / (|k| + |r|)` over pairs that use each k and each r once at most.
+
+    Numerators and denominators are summed over the documents. Entities of a single mention count.
+    Mentions are compared by value. A mention that occurs twice in a document counts only in its
+    first entity. The reference scorer does the same for predictions, but counts repeated gold
+    mentions twice, so its CEAF can exceed 1.
+
+    Args:
+        gold: the entities of each document.
+        predicted: the same for as many documents.
+
+    Returns:
+        "muc", "b_cubed" and "ceaf_e", each with "precision", "recall" and "f1", 0 to 1; and
+        "average", the mean of the three F1.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
+
+    Source: Vilain et al. 1995, Bagga and Baldwin 1998, Luo 2005; Pradhan et al. 2014 (version 8.01
+    of the reference scorer).
+    """
+    counts: dict[str, list[tuple[float, ...]]] = {"muc": [], "b_cubed": [], "ceaf_e": []}
+    for ours, theirs in zip(gold, predicted, strict=True):
+        overlaps = _overlaps(_distinct(ours), _distinct(theirs))
+        for metric, count in (("muc", _muc), ("b_cubed", _b_cubed), ("ceaf_e", _ceaf_e)):
+            counts[metric].append(count(*overlaps))
+    scores = {metric: _metric_scores(rows) for metric, rows in counts.items()}
+    return {**scores, "average": sum(metric["f1"] for metric in scores.values()) / len(scores)}
+
+
+def _distinct(entities: Entities) -> list[set[Hashable]]:
+    """The entities without repeated mentions and without empty entities."""
+    seen = set()
+    distinct = []
+    for entity in entities:
+        mentions = set(entity) - seen
+        seen |= mentions
+        if mentions:
+            distinct.append(mentions)
+    return distinct
+
+
+def _overlaps(gold: list[set[Hashable]], predicted: list[set[Hashable]]) -> list[np.ndarray]:
+    """Numbers of mentions: |k ∩ r| (gold entity, predicted entity), |k| and |r|."""
+    shared = [[len(entity & other) for other in predicted] for entity in gold]
+    sizes = (np.array([*map(len, entities)], int) for entities in (gold, predicted))
+    return [np.reshape(shared, (len(gold), len(predicted))), *sizes]
+
+
+# Each metric gives numerator and denominator of the recall, then those of the precision.
+
+
+def _muc(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
+    links = np.maximum(shared - 1, 0).sum()
+    return links, (gold - 1).sum(), links, (predicted - 1).sum()
+
+
+def _b_cubed(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
+    squares = shared**2
+    recalled = (squares / gold[:, None]).sum()
+    return recalled, gold.sum(), (squares / predicted).sum(), predicted.sum()
+
+
+def _ceaf_e(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
+    optimize = require_extra("scipy.optimize", "tasks", "The score of coreference")
+    similarity = 2 * shared / (gold[:, None] + predicted)
+    matched = similarity[optimize.linear_sum_assignment(similarity, maximize=True)].sum()
+    return matched, len(gold), matched, len(predicted)
+
+
+def _metric_scores(rows: Iterable[tuple[float, ...]]) -> dict[str, float]:
+    recalled, gold, precise, predicted = np.reshape([*rows], (-1, 4)).sum(axis=0).tolist()
+    recall = recalled / gold if gold else 0.0
+    precision = precise / predicted if predicted else 0.0
+    total = precision + recall
+    f1 = 2 * precision * recall / total if total else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1}

@@ -13,7 +13,6 @@ import keras
 from absl import logging
 
 import elmo_tf.tasks
-from elmo_tf.extras import require_extra
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import TASKS, TaskConfig
@@ -24,14 +23,14 @@ from elmo_tf.text.vocabulary import read_lines
 
 # Arguments of models that `model_options` cannot set: they have another setting, or none.
 _OF_OTHER_SETTINGS = {
-    *("labels", "embeddings", "elmo", "placement", "units", "dropout", "scheme", "kwargs"),
+    *("labels", "embeddings", "elmo", "placement", "units", "dropout", "scheme", "kwargs")
 }
 
 
 def specification_of(task: str) -> "TaskSpecification":
     """The specification of a task of `TASKS`."""
     folder, name = TASKS[task].specification.split(".")
-    return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.specification"), name)()
+    return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.reader"), name)()
 
 
 class TaskSpecification(abc.ABC):
@@ -48,11 +47,6 @@ class TaskSpecification(abc.ABC):
     metric: ClassVar[str] = "accuracy"
     packages: ClassVar[tuple[str, ...]] = ("sklearn.metrics",)
     input_options: ClassVar[tuple[str, ...]] = ("format", "token_column")
-
-    def check_packages(self) -> None:
-        """Raises a `MissingExtraError` if a package that the scores need is missing."""
-        for module in self.packages:
-            require_extra(module, "tasks", "The score of this task")
 
     def read(
         self, files: Sequence[str], config: TaskConfig, known: Collection[str] | None = None

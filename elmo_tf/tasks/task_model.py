@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from elmo_tf.layers.tracked_parts import TrackedParts
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.token_vectors import TokenVectors
+from elmo_tf.tasks.embeddings import TokenVectors
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 
@@ -225,6 +226,20 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
         return cls(**TokenVectors.restored(config))
 
 
+def with_elmo(hidden: Any, vectors: dict[str, Any]) -> Any:
+    """Concatenates the output of an LSTM with ELMo, if `TokenVectors` places it there."""
+    return ops.concatenate([hidden, vectors["output"]], axis=-1) if "output" in vectors else hidden
+
+
+def check_distinct(names: Sequence[str], kind: str) -> None:
+    """Checks that names are distinct and valid UTF-8."""
+    for name in names:
+        if not is_utf_8(name):
+            raise ValueError(f"A {kind} is not valid UTF-8: {name!r}.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"`{kind}s` has duplicates: {', '.join(names)}.")
+
+
 def label_indices(y: Any) -> tf.Tensor:
     """The targets `y` of `fit` as int32.
 
@@ -262,12 +277,8 @@ class LabelModel(TaskModel):
         self.labels = tuple(labels)
         if not self.labels:
             raise ValueError("`labels` is empty. Pass at least one label.")
-        for label in self.labels:
-            if not is_utf_8(label):
-                raise ValueError(f"A label is not valid UTF-8: {label!r}.")
+        check_distinct(self.labels, "label")
         self._label_ids = {label: index for index, label in enumerate(self.labels)}
-        if len(self._label_ids) < len(self.labels):
-            raise ValueError(f"`labels` has duplicates: {', '.join(self.labels)}.")
 
     def label_ids(self, labels: Iterable[str]) -> list[int]:
         """The indices of labels in `labels`.

@@ -17,12 +17,12 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
+from elmo_tf.processors import num_cores
 from elmo_tf.saved_models.messages import read_warmup
 from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
 from elmo_tf.saved_models.server.limits import Limits, braces, invalid
 from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.versions import register_operations
-from elmo_tf.threads import num_cores
 
 _NO_LIMITS = Limits(2**31 - 1, 2**62, 2**62)  # for warm-up requests
 # TF Serving writes values into the field of their type, where clients in other languages expect
@@ -55,7 +55,7 @@ class LoadedVersion:
         self._limits = _NO_LIMITS
         # At most as many parallel runs as in TF Serving.
         self._free = threading.BoundedSemaphore(4 * num_cores())
-        # On two cores, splitting short operations costs more than it saves: see `elmo_tf.threads`.
+        # On two cores, splitting short operations costs more than it saves.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         self._batcher = None

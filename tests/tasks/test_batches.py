@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.tasks.batches import Batches, distinct_texts
-from elmo_tf.tasks.coreference.reader import Document
-from elmo_tf.tasks.coreference.specification import DocumentBatches, part_of_document
+from elmo_tf.tasks.coreference.reader import Document, DocumentBatches, part_of_document
 from elmo_tf.tasks.task_model import NO_TAG
 from task_models import new_model
 

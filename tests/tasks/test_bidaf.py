@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks.attention import masked_softmax
+from elmo_tf.tasks.layers import masked_softmax
 from elmo_tf.tasks.question_answering.model import best_spans
 from reference import bidaf as reference
 from task_models import new_model, padded, reference_weights, with_random_weights

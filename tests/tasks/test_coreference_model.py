@@ -7,15 +7,7 @@ import tensorflow as tf
 
 from elmo_tf.tasks import CoreferenceModel
 from reference import coreference as reference
-from task_models import (
-    KINDS,
-    WORDS,
-    embeddings,
-    padded,
-    recording,
-    reference_weights,
-    with_random_weights,
-)
+from task_models import KINDS, WORDS, embeddings, padded, reference_weights, with_random_weights
 
 SETTINGS = KINDS["coref"][1]
 LENGTHS = (6, 1, 0, 11, 3, 9, 2, 14)  # 36 of 46 spans are kept: several blocks of antecedents
@@ -298,19 +290,6 @@ def test_training_memorizes_two_documents(keras_round_trip):
 
     for each in (model, keras_round_trip(model)):
         assert [each.entities(inputs) for inputs, _ in examples] == GOLDS
-
-
-def test_inputs_of_all_shapes_are_traced_once():
-    model_class, traced = recording(CoreferenceModel)
-    model = model_class(embeddings(), **SETTINGS)
-    traced.clear()  # ignore the call that created the weights
-
-    for lengths in ((3,), (4, 2), (), (1, 7)):
-        sentences = some_document(lengths)
-        model.entities(sentences)
-        model.entities({"tokens": sentences, "speakers": some_speakers(sentences), "genre": "web"})
-
-    assert len(traced) == 1
 
 
 def test_speakers_may_be_lists_arrays_or_tensors_of_strings(model):

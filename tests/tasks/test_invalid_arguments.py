@@ -1,10 +1,13 @@
-"""Arguments that the constructors of task models and their layers refuse."""
+"""Arguments and inputs that task models and their layers refuse."""
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier, CharacterEmbedding, WordEmbedding
-from task_models import KINDS, embeddings, new_model
+from task_models import KINDS, SENTENCES, embeddings, new_model, padded, truth
 
 INTEGERS = {
     "bcn": ["reduction"],
@@ -30,11 +33,7 @@ WRONG = [
     ("tagger", {"units": 5}, "`units` must have one width per biLSTM"),
     ("tagger", {"units": ()}, "`units` must have one width per biLSTM"),
     ("tagger", {"labels": ["O", "X-PER"]}, "'X-PER' is not a tag of BIO"),
-    (
-        "tagger",
-        {"labels": ["B-X", "L-X"], "scheme": "BIOUL"},
-        "no sequence of 1 tags. Is the tag O",
-    ),
+    ("tagger", {"labels": ["B-X", "L-X"], "scheme": "BIOUL"}, "no sequence of 1 tags. Is the"),
     ("srl", {"labels": ["O", "A0"]}, "'A0' is not a tag of BIO"),
     ("srl", {"labels": ["I-A0"]}, "allow no sequence of 1 tags. Is the tag O"),
     ("coref", {"placement": "output"}, "`placement` must be one of input, none"),
@@ -88,3 +87,66 @@ def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
 def test_invalid_arguments_of_embeddings_are_refused(layer_class, arguments, message):
     with pytest.raises(ValueError, match=message):
         layer_class(*arguments)
+
+
+def test_label_ids_are_indices_into_the_labels():
+    model = new_model("tagger")
+
+    assert model.label_ids(["I-X", "O"]) == [2, 0]
+    with pytest.raises(ValueError, match=r"no label 'B-Y'. Labels: O, B-X, I-X"):
+        model.label_ids(["O", "B-Y"])
+
+
+def test_invalid_inputs_are_refused():
+    classifier, esim = new_model("classifier"), new_model("esim")
+
+    with pytest.raises(TypeError, match=r"must be strings: .* Received: int32 of shape \(2, 3\)"):
+        classifier(np.ones((2, 3), np.int32))
+    with pytest.raises(TypeError, match="not a single string"):
+        classifier("the cat")
+    with pytest.raises(ValueError, match="must be 2 batches: premise, hypothesis"):
+        esim(["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"must have the same batch size. Received: 2 and 1"):
+        esim((["a b", "c"], ["d"]))
+    with pytest.raises(ValueError, match=r"A symbolic input must be tokens, .* shape \(None,\)"):
+        classifier(keras.Input((), dtype="string"))
+    with pytest.raises(ValueError, match=r"must have the keys tokens, .* Received: words"):
+        classifier({"words": ["a"]})
+    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
+        classifier([["a", "", "b"]])
+
+
+def test_layers_of_another_bilm_are_refused(bilm):
+    tokens, layers = padded(SENTENCES), bilm(SENTENCES)["layers"]
+
+    with pytest.raises(ValueError, match=r"must have shape \(batch, 3, token, .* \(4, 2, 6, "):
+        new_model("tagger", bilm)({"tokens": tokens, "layers": layers[:, :2]})
+    with pytest.raises(ValueError, match="the model has no `elmo` to mix them"):
+        new_model("tagger")({"tokens": tokens, "layers": layers})
+
+
+def test_invalid_targets_are_refused():
+    tagger, classifier = new_model("tagger"), new_model("classifier")
+    outputs = tagger(SENTENCES)
+    tagger.compile("sgd")
+
+    with pytest.raises(ValueError, match=r"must have the same width.*: 5, 6"):
+        tagger.per_example_loss(np.zeros((4, 5)), outputs)
+    with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 2, or -1"):
+        tagger.per_example_loss(np.full((4, 6), 3), outputs)
+    for model in (tagger, classifier):
+        with pytest.raises(TypeError, match=r"not labels. Use `label_ids`"):
+            model.per_example_loss(["O"] * 4, outputs)
+    shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
+    shorter[0, -1], longer[1, 1], with_hole[0, 2] = -1, 0, -1
+    for y, counts in (
+        (shorter, r"\[6 1 0 3\], \[5 1 0 3\]"),
+        (longer, r"\[6 1 0 3\], \[6 2 0 3\]"),
+        (with_hole, r"\[6 1 0 3\], \[5 1 0 3\]"),
+    ):
+        with pytest.raises(ValueError, match=f"-1 for padding only.*: {counts}"):
+            tagger.per_example_loss(y, outputs, SENTENCES)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="-1 for padding only"):
+        tagger.fit(padded(SENTENCES), shorter, verbose=0)
+    with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 1. Received: \[0 1 2 0\]"):
+        classifier.per_example_loss([0, 1, 2, 0], classifier(SENTENCES))

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks import SRLTagger
 from reference import srl as reference
-from task_models import (
-    KINDS,
-    embeddings,
-    new_model,
-    padded,
-    recording,
-    reference_weights,
-    with_random_weights,
-)
+from task_models import KINDS, new_model, padded, reference_weights, with_random_weights
 
 LABELS = KINDS["srl"][1]["labels"]
 SENTENCES = ["the cat sat on mat", "ein", "", "Zürich cat 서울 sat"]
@@ -107,19 +98,6 @@ def test_predictions_match_enumeration_of_all_bio_sequences(random_model):
     assert not all(is_bio)  # otherwise the constraints are not tested
 
 
-def test_the_graph_is_traced_once_for_all_shapes_and_checks_predicates():
-    model_class, traced = recording(SRLTagger)
-    model = model_class(LABELS, embeddings(), units=4, num_layers=2)
-    traced.clear()  # ignore the call that created the weights
-
-    for sentences, predicates in ((["the cat"], [1]), INPUTS, (["", "cat"], [0, 0])):
-        assert len(model.tag((sentences, predicates))) == len(sentences)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must be the index of a token of its"):
-        model.tag((["the cat", "ein"], [1, 1]))
-
-    assert len(traced) == 1
-
-
 def test_predictions_may_be_computed_in_float64():
     found = new_model("srl", dtype="float64").predictions(INPUTS)
 
@@ -140,6 +118,8 @@ def test_invalid_inputs_are_refused(random_model):
     for predicate in (-1, 1, 4):
         with pytest.raises(ValueError, match=rf"and lengths: \[ ?1 +{predicate}\], \[2 1\]"):
             model((["the cat", "ein"], [1, predicate]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be the index of a token of its"):
+        model.tag((["the cat", "ein"], [1, 1]))  # in a graph
     with pytest.raises(ValueError, match=r"one predicate for each sentence.*: 1, 2"):
         model((["the cat", "ein"], [0]))
     with pytest.raises(ValueError, match="must be 2 batches: tokens, predicate"):

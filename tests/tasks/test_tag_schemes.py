@@ -1,9 +1,12 @@
 import itertools
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from elmo_tf.tasks.tag_schemes import (
     Span,
+    TagConstraints,
     TokenError,
     constraints_of,
     converted,
@@ -11,6 +14,8 @@ from elmo_tf.tasks.tag_schemes import (
     spans_of,
     tags_of,
 )
+from elmo_tf.tasks.tagging.crf import CRF
+from reference import crf as reference
 
 # One sentence in all schemes: two people side by side, a place of one token, a group of three.
 TAGS = {
@@ -105,3 +110,144 @@ def test_an_unknown_scheme_is_refused():
             call(["O"], "BILOU")
     with pytest.raises(ValueError, match="`scheme` must be one of"):
         tags_of([], 1, "IO")
+
+
+NUM_TAGS = 3
+LENGTHS = (4, 1, 0, 6, 2, 3, 5)
+MASK = np.arange(7) < np.array(LENGTHS)[:, None]  # one padding token after the longest
+
+
+def random_crf(rng, constraints=None, num_tags=NUM_TAGS):
+    crf = CRF(num_tags, constraints)
+    crf.build((None, None, num_tags))
+    weights = [rng.normal(size=weight.shape) * 2 for weight in crf.weights]
+    crf.set_weights(weights)
+    return crf, [weight.astype(np.float32).astype(np.float64) for weight in weights]
+
+
+def random_emissions(rng, num_tags=NUM_TAGS):
+    return (rng.normal(size=(*MASK.shape, num_tags)) * 2).astype(np.float32)
+
+
+def random_constraints(rng, num_tags=NUM_TAGS):
+    """Random constraints. Sequences of the first tag alone are always allowed."""
+    between = rng.random((num_tags, num_tags)) < 0.5
+    first, last = rng.random((2, num_tags)) < 0.5
+    between[0, 0] = first[0] = last[0] = True
+    return TagConstraints(first.tolist(), between.tolist(), last.tolist())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_likelihood_matches_enumeration_of_all_sequences(seed):
+    rng = np.random.default_rng(seed)
+    crf, weights = random_crf(rng)
+    emissions, tags = random_emissions(rng), rng.integers(NUM_TAGS, size=MASK.shape)
+
+    likelihoods = crf.log_likelihood(emissions, tags, MASK)
+
+    for row, length in enumerate(LENGTHS):
+        wanted = reference.log_likelihood(
+            emissions[row, :length].astype(np.float64), tags[row, :length], *weights
+        )
+        np.testing.assert_allclose(likelihoods[row], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("is_constrained", [False, True])
+def test_best_tags_and_marginals_match_enumeration_of_allowed_sequences(seed, is_constrained):
+    rng = np.random.default_rng(seed)
+    constraints = random_constraints(rng) if is_constrained else None
+    crf, weights = random_crf(rng, constraints)
+    emissions = random_emissions(rng)
+
+    tags, marginals = crf(emissions, mask=MASK).numpy(), crf.marginals(emissions, MASK)
+
+    for row, length in enumerate(LENGTHS):
+        if not length:
+            continue
+        best, wanted = reference.best(
+            emissions[row, :length].astype(np.float64), *weights, constraints
+        )
+        assert tuple(tags[row, :length]) == best
+        np.testing.assert_allclose(marginals[row, :length], wanted, rtol=1e-5, atol=1e-5)
+    assert not tags[~MASK].any()
+    assert not marginals.numpy()[~MASK].any()
+
+
+def test_the_likelihood_can_be_computed_before_a_call():
+    emissions = random_emissions(np.random.default_rng(0))
+    crf = CRF(NUM_TAGS)
+    likelihoods = crf.log_likelihood(emissions, np.zeros(MASK.shape, np.int32), MASK)
+    assert np.all(likelihoods <= 0)
+    assert len(crf.weights) == 3
+
+
+def test_no_token_is_padding_without_a_mask():
+    rng = np.random.default_rng(1)
+    crf, _ = random_crf(rng)
+    emissions, tags = random_emissions(rng), np.ones(MASK.shape, np.int32)
+    everything = np.ones(MASK.shape, bool)
+
+    np.testing.assert_array_equal(crf(emissions), crf(emissions, mask=everything))
+    np.testing.assert_array_equal(
+        crf.log_likelihood(emissions, tags), crf.log_likelihood(emissions, tags, everything)
+    )
+
+
+@pytest.mark.parametrize("num_tokens", [0, 1])
+def test_sequences_of_zero_or_one_token_are_accepted(num_tokens):
+    rng = np.random.default_rng(2)
+    crf, weights = random_crf(rng)
+    emissions, mask = random_emissions(rng)[:, :num_tokens], MASK[:, :num_tokens]
+    tags = np.ones(mask.shape, np.int32)
+
+    likelihoods = crf.log_likelihood(emissions, tags, mask).numpy()
+
+    assert crf(emissions, mask=mask).shape == mask.shape
+    assert crf.marginals(emissions, mask).shape == emissions.shape
+    if num_tokens:
+        wanted = reference.log_likelihood(emissions[0].astype(np.float64), (1,), *weights)
+        np.testing.assert_allclose(likelihoods[0], wanted, atol=1e-5)
+    assert likelihoods[2] == 0
+
+
+def test_gradients_of_the_likelihood_are_tags_minus_their_marginals():
+    rng = np.random.default_rng(3)
+    crf, _ = random_crf(rng)
+    emissions, tags = tf.constant(random_emissions(rng)), rng.integers(NUM_TAGS, size=MASK.shape)
+
+    @tf.function
+    def gradients():
+        with tf.GradientTape() as tape:
+            tape.watch(emissions)
+            total = tf.reduce_sum(crf.log_likelihood(emissions, tags, MASK))
+        return tape.gradient(total, [emissions, *crf.trainable_variables])
+
+    of_emissions, *of_weights = gradients()
+
+    one_hot = np.eye(NUM_TAGS)[tags] * MASK[..., None]
+    wanted = one_hot - crf.marginals(emissions, MASK).numpy()
+    np.testing.assert_allclose(of_emissions, wanted, atol=1e-5)
+    assert all(np.abs(gradient).max() > 0 for gradient in of_weights)
+
+
+def test_bfloat16_scores_are_summed_in_float32():
+    rng = np.random.default_rng(4)
+    crf, weights = random_crf(rng)
+    emissions = tf.cast(random_emissions(rng), tf.bfloat16)
+
+    likelihood = crf.log_likelihood(emissions, np.zeros(MASK.shape, np.int32), MASK)[3]
+
+    exact = tf.cast(emissions, tf.float64).numpy()[3, :6]
+    wanted = reference.log_likelihood(exact, (0,) * 6, *weights)
+    assert likelihood.dtype == tf.float32
+    np.testing.assert_allclose(likelihood, wanted, rtol=1e-5)
+
+
+def test_an_inconsistent_number_of_tags_is_refused():
+    with pytest.raises(ValueError, match=r"with 3 tags. Received: shape \(7, 7, 4\)"):
+        CRF(3)(np.zeros((7, 7, 4), np.float32))
+    with pytest.raises(ValueError, match=r"`constraints` must be for 2 tags.* for 3\."):
+        CRF(2, constraints_of(["O", "B-X", "I-X"], "BIO"))
+    with pytest.raises(ValueError, match="`num_tags` must be an integer of at least 1"):
+        CRF(0)

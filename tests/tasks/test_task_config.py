@@ -51,10 +51,7 @@ def test_the_old_name_of_learned_mixing_weights_is_accepted(tmp_path):
         ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
         ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
         ({"fine_tune": True, "elmo": "x", "placement": "none"}, "`fine_tune` needs a `placement`"),
-        (
-            {"task": "pos", "scheme": "IOB1"},
-            "`scheme` is only for --task ner. Received: 'IOB1' for pos",
-        ),
+        ({"task": "pos", "scheme": "IOB1"}, "`scheme` is only for --task ner. Received: 'IOB1'"),
         ({"task": "sst", "tag_column": 2}, "`tag_column` is only for --task ner or pos"),
         ({"task": "sst", "phrases": 3, "share": 0.5}, "`share` and `phrases` exclude each other"),
         ({"text_column": 2}, "`text_column` is only for --task classify"),

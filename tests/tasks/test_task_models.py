@@ -12,9 +12,18 @@ from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier
 from elmo_tf.tasks.tag_schemes import spans_of
 from reference.task_models import softmax
-from task_models import KINDS, embeddings, new_model, padded, real_outputs, recording, some_inputs
+from task_models import (
+    KINDS,
+    SENTENCES,
+    embeddings,
+    new_model,
+    padded,
+    real_outputs,
+    recording,
+    some_inputs,
+    truth,
+)
 
-SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]
 WITH_TOKENS = [0, 1, 3]  # indices of sentences
 
 every_model = pytest.mark.parametrize("kind", KINDS)
@@ -44,14 +53,6 @@ def with_layers(model, bilm, inputs):
     inputs = model.named_inputs(inputs)
     layers = {model.layers_name(text): bilm(inputs[text])["layers"] for text in model.texts}
     return {**inputs, **layers}
-
-
-def truth(kind):
-    if kind in ("tagger", "srl"):
-        return np.array([[0, 1, 2, 2, 0, 1], [1] + [-1] * 5, [-1] * 6, [0, 0, 1] + [-1] * 3])
-    if kind == "bidaf":
-        return np.array([[1, 3], [0, 0], [0, 0], [2, 2]])
-    return np.array([0, 1, 1, 0])
 
 
 @every_kind
@@ -259,19 +260,27 @@ def test_train_step_is_traced_once():
     assert len(traced) == 1
 
 
-def test_inputs_of_all_shapes_are_traced_once():
-    model_class, traced = recording(BiLSTMClassifier)
-    model = model_class(["bad", "good"], embeddings(), units=6)
+@pytest.mark.parametrize("kind", ["classifier", "srl", "coref"])
+def test_inputs_of_all_shapes_are_traced_once(kind):
+    model_class, traced = recording(KINDS[kind][0])
+    model = model_class(embeddings=embeddings(), **KINDS[kind][1])
     traced.clear()  # ignore the call that created the weights
 
-    several = (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"])
-    found = [model.classify(sentences) for sentences in several]
+    for sentences in (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"], []):
+        model.compiled_predictions(some_inputs(kind, sentences))
+        if kind == "coref":
+            speakers = [["Ann"] * len(sentence.split()) for sentence in sentences]
+            inputs = {"tokens": sentences, "speakers": speakers, "genre": "web"}
+            model.compiled_predictions(inputs)
 
     assert len(traced) == 1
-    for sentences, labels in zip(several, found, strict=True):
-        shares = softmax(model(sentences).numpy())
-        assert labels == [model.labels[index] for index in shares.argmax(axis=-1)]
-        np.testing.assert_allclose(model.predictions(sentences)["probabilities"], shares, rtol=1e-5)
+
+
+def test_the_predicted_label_is_the_most_probable(shared_model):
+    model = shared_model("classifier")
+    shares = softmax(model(SENTENCES).numpy())
+    assert model.classify(SENTENCES) == [model.labels[index] for index in shares.argmax(axis=-1)]
+    np.testing.assert_allclose(model.predictions(SENTENCES)["probabilities"], shares, rtol=1e-5)
 
 
 def test_a_loss_passed_to_compile_replaces_the_default_loss(bilm):
@@ -331,66 +340,3 @@ def test_predicted_tags_follow_the_tag_scheme(shared_model):
     for row, length in zip(found["tags"].numpy(), (6, 1, 0, 3), strict=True):
         assert not any(row[length:])
         spans_of([tag.decode() for tag in row[:length]], "BIO")  # raises an error if forbidden
-
-
-def test_label_ids_are_indices_into_the_labels():
-    model = new_model("tagger")
-
-    assert model.label_ids(["I-X", "O"]) == [2, 0]
-    with pytest.raises(ValueError, match=r"no label 'B-Y'. Labels: O, B-X, I-X"):
-        model.label_ids(["O", "B-Y"])
-
-
-def test_invalid_inputs_are_refused():
-    classifier, esim = new_model("classifier"), new_model("esim")
-
-    with pytest.raises(TypeError, match=r"must be strings: .* Received: int32 of shape \(2, 3\)"):
-        classifier(np.ones((2, 3), np.int32))
-    with pytest.raises(TypeError, match="not a single string"):
-        classifier("the cat")
-    with pytest.raises(ValueError, match="must be 2 batches: premise, hypothesis"):
-        esim(["a", "b", "c"])
-    with pytest.raises(ValueError, match=r"must have the same batch size. Received: 2 and 1"):
-        esim((["a b", "c"], ["d"]))
-    with pytest.raises(ValueError, match=r"A symbolic input must be tokens, .* shape \(None,\)"):
-        classifier(keras.Input((), dtype="string"))
-    with pytest.raises(ValueError, match=r"must have the keys tokens, .* Received: words"):
-        classifier({"words": ["a"]})
-    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
-        classifier([["a", "", "b"]])
-
-
-def test_layers_of_another_bilm_are_refused(bilm):
-    tokens, layers = padded(SENTENCES), bilm(SENTENCES)["layers"]
-
-    with pytest.raises(ValueError, match=r"must have shape \(batch, 3, token, .* \(4, 2, 6, "):
-        new_model("tagger", bilm)({"tokens": tokens, "layers": layers[:, :2]})
-    with pytest.raises(ValueError, match="the model has no `elmo` to mix them"):
-        new_model("tagger")({"tokens": tokens, "layers": layers})
-
-
-def test_invalid_targets_are_refused():
-    tagger, classifier = new_model("tagger"), new_model("classifier")
-    outputs = tagger(SENTENCES)
-    tagger.compile("sgd")
-
-    with pytest.raises(ValueError, match=r"must have the same width.*: 5, 6"):
-        tagger.per_example_loss(np.zeros((4, 5)), outputs)
-    with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 2, or -1"):
-        tagger.per_example_loss(np.full((4, 6), 3), outputs)
-    for model in (tagger, classifier):
-        with pytest.raises(TypeError, match=r"not labels. Use `label_ids`"):
-            model.per_example_loss(["O"] * 4, outputs)
-    shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
-    shorter[0, -1], longer[1, 1], with_hole[0, 2] = -1, 0, -1
-    for y, counts in (
-        (shorter, r"\[6 1 0 3\], \[5 1 0 3\]"),
-        (longer, r"\[6 1 0 3\], \[6 2 0 3\]"),
-        (with_hole, r"\[6 1 0 3\], \[5 1 0 3\]"),
-    ):
-        with pytest.raises(ValueError, match=f"-1 for padding only.*: {counts}"):
-            tagger.per_example_loss(y, outputs, SENTENCES)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="-1 for padding only"):
-        tagger.fit(padded(SENTENCES), shorter, verbose=0)
-    with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 1. Received: \[0 1 2 0\]"):
-        classifier.per_example_loss([0, 1, 2, 0], classifier(SENTENCES))

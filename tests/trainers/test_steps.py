@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Vocabulary
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.precision import dtype_policy
+from elmo_tf.processors import dtype_policy
 from elmo_tf.text.corpus import sentence_dataset
 from elmo_tf.text.windows import lm_windows
 from elmo_tf.trainers.optimizers import Adagrad

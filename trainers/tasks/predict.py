@@ -4,11 +4,11 @@ import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.evaluation.stored_vectors import open_vectors
+from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.progress import progress
@@ -18,8 +18,7 @@ from elmo_tf.tasks.specification import TaskSpecification, specification_of
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
-from elmo_tf.trainers.tasks.model_inputs import cached_layers
-from elmo_tf.trainers.tasks.workdir import load_model
+from elmo_tf.trainers.tasks.run_parts import cached_layers, load_model
 
 _BATCH_SIZE = 64
 _WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
@@ -61,8 +60,9 @@ def evaluate_task(
     model, config = load_model(workdir)
     task = specification_of(config.task)
     examples = task.read(_as_list(files), config, known=model.labels)
-    settings = config, vectors, output, overwrite
-    with _written_predictions(task, model, examples, *settings) as (path, predicted):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "predictions") if output is None else Path(output)
+        predicted = _write_predictions(task, model, examples, config, vectors, path, overwrite)
         read = task.read_predictions(path, examples)
     gold = [task.gold(example) for example in examples]
     return task.scores(gold, predicted if read is None else read)
@@ -124,8 +124,8 @@ def predict_task(
             columns = format or config.format, token_column or config.token_column
         examples += task.read_inputs(file, config, model.labels, *columns)
     examples = task.join_inputs(examples, files)
-    with _written_predictions(task, model, examples, config, vectors, output, overwrite):
-        return task.count(examples)
+    _write_predictions(task, model, examples, config, vectors, output, overwrite)
+    return task.count(examples)
 
 
 def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
@@ -134,60 +134,53 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
     ]
 
 
-@contextlib.contextmanager
-def _written_predictions(
+def _write_predictions(
     task: TaskSpecification,
     model: TaskModel,
     examples: Sequence[Any],
     config: TaskConfig,
     vectors: str | os.PathLike | None,
-    output: str | os.PathLike | None,
+    output: str | os.PathLike,
     overwrite: bool,
-) -> Iterator[tuple[Path, list[Any]]]:
-    """Predicts, and writes to `output` or a temporary file; yields its path and the predictions."""
-    words = task.word_lines(examples)
-    if output is not None and words is not None:
-        refuse_file(os.fspath(output) + _WORDS_SUFFIX, overwrite)
-    predicted = _predicted(task, model, examples, config, vectors)
-    with contextlib.ExitStack() as stack:
-        if output is None:
-            part = Path(stack.enter_context(tempfile.TemporaryDirectory()), "predictions")
-        else:
-            part = stack.enter_context(atomic_file(output, overwrite))
-            if words is not None:
-                path = os.fspath(output) + _WORDS_SUFFIX
-                _write(stack.enter_context(atomic_file(path, overwrite)), words)
-        _write(part, task.lines(examples, predicted))
-        yield part, predicted
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
-
-
-def _predicted(
-    task: TaskSpecification,
-    model: TaskModel,
-    examples: Sequence[Any],
-    config: TaskConfig,
-    vectors: str | os.PathLike | None,
 ) -> list[Any]:
-    """The predictions of a model for all examples, in their order."""
-    source = None
-    if isinstance(model.elmo, VectorMix):
-        source = open_vectors(config.vectors if vectors is None else vectors)
-        shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
-        if shape != expected:
-            raise ValueError(
-                f"{source.path} has {shape[0]} layers of width {shape[1]}. The model was trained "
-                f"on vectors with {expected[0]} layers of width {expected[1]}."
-            )
-    elif vectors is not None:
-        raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
+    """Predicts, and writes the predictions to a file, and the tokens to another if they lack them.
+
+    Returns:
+        The predictions.
+    """
+    words = task.word_lines(examples)
+    files = {} if words is None else {os.fspath(output) + _WORDS_SUFFIX: words}
+    for path in files:
+        refuse_file(path, overwrite)
+    source = _vector_file(model, config, vectors)
     uncached = dataclasses.replace(config, cache_gb=0.0)
     with cached_layers(uncached, source, [*map(task.texts, examples)]) as layers:
         batches = task.batches(model, examples, _BATCH_SIZE, layers)
-        return predict_batches(task, model, batches, examples, shown=True)
+        predicted = predict_batches(task, model, batches, examples, shown=True)
+    files[os.fspath(output)] = task.lines(examples, predicted)
+    with contextlib.ExitStack() as stack:  # writes all files or none
+        for path, lines in files.items():
+            part = stack.enter_context(atomic_file(path, overwrite))
+            part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+    return predicted
+
+
+def _vector_file(
+    model: TaskModel, config: TaskConfig, vectors: str | os.PathLike | None
+) -> VectorSource | None:
+    """The vectors in place of ELMo, if the model was trained on such vectors."""
+    if not isinstance(model.elmo, VectorMix):
+        if vectors is not None:
+            raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
+        return None
+    source = open_vectors(config.vectors if vectors is None else vectors)
+    shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
+    if shape != expected:
+        raise ValueError(
+            f"{source.path} has {shape[0]} layers of width {shape[1]}. The model was trained "
+            f"on vectors with {expected[0]} layers of width {expected[1]}."
+        )
+    return source
 
 
 def predict_batches(

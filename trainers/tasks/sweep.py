@@ -84,10 +84,7 @@ def sweep_task(
 
 
 def _configs(
-    config: TaskConfig,
-    shares: Sequence[float],
-    num_seeds: int,
-    vectors: Mapping[str, str],
+    config: TaskConfig, shares: Sequence[float], num_seeds: int, vectors: Mapping[str, str]
 ) -> Iterator[tuple[str | None, TaskConfig]]:
     """The name of the vectors, or None, and the settings of each training."""
     no_elmo: dict[str, Any] = {"elmo": None, "fine_tune": False}

@@ -14,6 +14,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.evaluation.stored_vectors import VectorSource
+from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.weights import model_digest
@@ -22,22 +23,20 @@ from elmo_tf.tasks import TaskModel
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
-from elmo_tf.trainers.averaging import WeightAverage
-from elmo_tf.trainers.tasks.model_inputs import (
-    cached_layers,
-    new_elmo,
-    new_embeddings,
-    vector_source,
-)
+from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.tasks.predict import predict_batches
-from elmo_tf.trainers.tasks.workdir import (
+from elmo_tf.trainers.tasks.run_parts import (
     LOG_FILE,
     MODEL_FILE,
+    cached_layers,
     check_workdir,
+    new_elmo,
+    new_embeddings,
     prepare_workdir,
     read_state,
     save_model,
     save_state,
+    vector_source,
 )
 from elmo_tf.trainers.workdir import claimed_workdir
 
@@ -128,7 +127,8 @@ def _read_examples(
     config: TaskConfig, task: TaskSpecification
 ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[str]]:
     """All training examples, the share to train on, the held-out examples, and the labels."""
-    task.check_packages()
+    for module in task.packages:
+        require_extra(module, "tasks", "The score of this task")
     examples = task.read(config.train, config)
     labels = task.labels(examples)
     kept = task.for_training(examples, config)

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 import keras
-from keras import ops
+from keras import layers, ops
 
 from elmo_tf.config_checks import check_bool, check_int, check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.attention import masked_max, masked_min, masked_softmax, soft_alignment
-from elmo_tf.tasks.bilstm import BiLSTM
-from elmo_tf.tasks.task_model import Classifier
+from elmo_tf.tasks.layers import BiLSTM, masked_max, masked_min, masked_softmax, soft_alignment
+from elmo_tf.tasks.task_model import Classifier, with_elmo
 
 _LOWEST = -1e30  # below any output of a layer
 
@@ -41,7 +40,7 @@ class BiLSTMClassifier(Classifier):
     def __init__(
         self,
         labels: Sequence[str],
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 300,
@@ -52,20 +51,17 @@ class BiLSTMClassifier(Classifier):
         check_rate(dropout, "dropout")
         dtype = self.dtype_policy
         self.settings = {"units": units, "dropout": dropout}
-        self.input_dropout = keras.layers.SpatialDropout1D(
-            dropout, dtype=dtype, name="input_dropout"
-        )
+        self.input_dropout = layers.SpatialDropout1D(dropout, dtype=dtype, name="input_dropout")
         self.lstm = BiLSTM(units, dtype=dtype, name="bilstm")
-        self.output_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="output_dropout")
-        self.scores = keras.layers.Dense(len(self.labels), dtype=dtype, name="scores")
+        self.output_dropout = layers.Dropout(dropout, dtype=dtype, name="output_dropout")
+        self.scores = layers.Dense(len(self.labels), dtype=dtype, name="scores")
         self._create_weights()
 
     def call(self, inputs, training=False):
         vectors = self._vectors(inputs, "tokens", training)
         hidden = self.input_dropout(vectors["input"], training=training)
         hidden = self.lstm(hidden, mask=vectors["mask"], training=training)
-        if "output" in vectors:
-            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        hidden = with_elmo(hidden, vectors)
         pooled = masked_max(hidden, vectors["mask"])  # (batch, feature)
         return self.scores(self.output_dropout(pooled, training=training))
 
@@ -109,7 +105,7 @@ class BCN(Classifier):
     def __init__(
         self,
         labels: Sequence[str],
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 300,
@@ -132,13 +128,11 @@ class BCN(Classifier):
             "maxout_dropout": maxout_dropout,
             "batch_norm": batch_norm,
         }
-        self.input_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="input_dropout")
-        self.feed_forward = keras.layers.Dense(
-            units, activation="relu", dtype=dtype, name="feed_forward"
-        )
+        self.input_dropout = layers.Dropout(dropout, dtype=dtype, name="input_dropout")
+        self.feed_forward = layers.Dense(units, activation="relu", dtype=dtype, name="feed_forward")
         self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
         self.integrator = BiLSTM(units, dtype=dtype, name="integrator")
-        self.attention_scores = keras.layers.Dense(1, dtype=dtype, name="attention_scores")
+        self.attention_scores = layers.Dense(1, dtype=dtype, name="attention_scores")
         width = max(8 * units // reduction, 1)  # four pooled vectors of two directions
         widths = (width, max(width // 2, 1), len(self.labels))
         self.maxouts = [
@@ -146,10 +140,10 @@ class BCN(Classifier):
         ]
         # A low momentum, because small data has few steps.
         self.norms = [
-            keras.layers.BatchNormalization(momentum=0.9, dtype=dtype, name=f"norm_{i}")
+            layers.BatchNormalization(momentum=0.9, dtype=dtype, name=f"norm_{i}")
             for i in range(len(widths) if batch_norm else 0)
         ]
-        self.maxout_dropouts = [keras.layers.Dropout(maxout_dropout, dtype=dtype) for _ in widths]
+        self.maxout_dropouts = [layers.Dropout(maxout_dropout, dtype=dtype) for _ in widths]
         self._create_weights()
 
     def call(self, inputs, training=False):
@@ -160,8 +154,7 @@ class BCN(Classifier):
         context = soft_alignment(encoded, encoded, mask)
         joined = ops.concatenate([encoded, encoded - context, encoded * context], axis=-1)
         integrated = self.integrator(joined, mask=mask, training=training)
-        if "output" in vectors:
-            integrated = ops.concatenate([integrated, vectors["output"]], axis=-1)
+        integrated = with_elmo(integrated, vectors)
         features = self._pooled(integrated, mask)  # (batch, feature)
         for index, maxout in enumerate(self.maxouts):
             if self.norms:
@@ -177,7 +170,7 @@ class BCN(Classifier):
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class Maxout(keras.layers.Layer):
+class Maxout(layers.Layer):
     """The maximum of several linear functions, `max_k (x · W_k + b_k)`.
 
     Args:
@@ -202,7 +195,7 @@ class Maxout(keras.layers.Layer):
         check_int(num_pieces, "num_pieces", ge=1)
         self.units = units
         self.num_pieces = num_pieces
-        self.pieces = keras.layers.Dense(units * num_pieces, dtype=self.dtype_policy, name="pieces")
+        self.pieces = layers.Dense(units * num_pieces, dtype=self.dtype_policy, name="pieces")
 
     def build(self, input_shape):
         self.pieces.build(input_shape)

@@ -4,11 +4,11 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 
 from elmo_tf.config_checks import check_int
-from elmo_tf.tasks.attention import MASKED_SCORE
-from elmo_tf.tasks.coreference.scoring_network import ScoringNetwork
+from elmo_tf.tasks.coreference.spans import ScoringNetwork
+from elmo_tf.tasks.layers import MASKED_SCORE
 
 # The least distance of each bucket, from the second.
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
@@ -25,7 +25,7 @@ def antecedents_of(spans: tf.Tensor, max_antecedents: tf.Tensor) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class AntecedentScores(keras.layers.Layer):
+class AntecedentScores(layers.Layer):
     """The antecedent score of each span with those before it.
 
     `s_a(n, a) = FFNN([g_n; g_a; g_n ⊙ g_a; phi(n, a)])`
@@ -71,7 +71,7 @@ class AntecedentScores(keras.layers.Layer):
         self.max_antecedents = max_antecedents
         self.feature_dim = feature_dim
         dtype = self.dtype_policy
-        self.feature_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="feature_dropout")
+        self.feature_dropout = layers.Dropout(dropout, dtype=dtype, name="feature_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, vectors_shape):

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
+from keras import layers
 
 from elmo_tf.config_checks import check_choice, check_rate, is_number
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.bilstm import BiRNN
 from elmo_tf.tasks.coreference.antecedents import (
     AntecedentScores,
     antecedent_loss,
@@ -16,16 +16,13 @@ from elmo_tf.tasks.coreference.antecedents import (
     entities_of,
     link_scores,
 )
-from elmo_tf.tasks.coreference.document_inputs import (
-    aligned_speakers,
-    check_genres,
-    entity_grid,
-    genre_id,
-    speaker_ids,
-    speaker_table,
-)
 from elmo_tf.tasks.coreference.spans import SpanScores, candidates, kept_spans, span_vectors
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.layers import BiRNN
+from elmo_tf.tasks.task_model import TaskModel, check_distinct
+from elmo_tf.text.inputs import as_tensor, checked
+
+_PADDING = -1  # of all numbers of a row of gold mentions
+_NO_ENTITY = -1
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -94,7 +91,7 @@ class CoreferenceModel(TaskModel):
 
     def __init__(
         self,
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 200,
@@ -117,7 +114,9 @@ class CoreferenceModel(TaskModel):
             raise ValueError(f"`span_ratio` must be a number above 0. Received: {span_ratio!r}")
         if not is_number(mention_loss) or mention_loss < 0:
             raise ValueError(f"`mention_loss` must be a number >= 0. Received: {mention_loss!r}")
-        check_genres(genres)
+        if isinstance(genres, str) or not all(isinstance(each, str) and each for each in genres):
+            raise ValueError(f"`genres` must be a list of names. Received: {genres!r}")
+        check_distinct(genres, "genre")
         self.settings = {
             "units": units,
             "dropout": dropout,
@@ -131,16 +130,11 @@ class CoreferenceModel(TaskModel):
             "genres": list(genres),
         }
         dtype = self.dtype_policy
-        self.lexical_dropout = keras.layers.Dropout(
-            lexical_dropout, dtype=dtype, name="lexical_dropout"
-        )
+        self.lexical_dropout = layers.Dropout(lexical_dropout, dtype=dtype, name="lexical_dropout")
         self.encoder = BiRNN(
-            *(units, "coupled_lstm", dropout),
-            learn_initial_state=True,
-            dtype=dtype,
-            name="encoder",
+            *(units, "coupled_lstm", dropout), learn_initial_state=True, dtype=dtype, name="encoder"
         )
-        self.encoder_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="encoder_dropout")
+        self.encoder_dropout = layers.Dropout(dropout, dtype=dtype, name="encoder_dropout")
         self.span_scores = SpanScores(
             *(max_width, hidden_units, feature_dim, dropout), dtype=dtype, name="span_scores"
         )
@@ -161,7 +155,9 @@ class CoreferenceModel(TaskModel):
                 "Call it in a subclass of keras.Model."
             )
         speakers = inputs.get("speakers")
-        inputs["speakers"] = speaker_table([] if speakers is None else speakers)
+        table = as_tensor([] if speakers is None else speakers)
+        # An empty list is an empty batch of sentences.
+        inputs["speakers"] = tf.reshape(table, (0, 0)) if table.shape == (0,) else table
         genre = inputs.get("genre")
         inputs["genre"] = tf.reshape("" if genre is None else genre, (-1,))
         named = super().named_inputs(inputs)
@@ -182,10 +178,15 @@ class CoreferenceModel(TaskModel):
         cells = kept_spans(tf.stop_gradient(scores), is_candidate, num_spans)
         span_scores = tf.gather(tf.reshape(scores, [-1]), cells)
         first = cells // self.settings["max_width"]
+        speakers = tf.boolean_mask(inputs["speakers"], mask)
+        speakers = tf.where(speakers == "", -1, tf.unique(speakers).idx)  # (token,)
+        genres = self.settings["genres"]
+        is_genre = tf.cast(inputs["genre"] == tf.constant(genres, tf.string), tf.int32)
+        genre = tf.reduce_sum(is_genre * tf.range(1, len(genres) + 1), keepdims=True)  # or 0
         antecedent_scores = self.antecedent_scores(
             span_vectors(x, encoded, heads, widths, cells),
-            tf.gather(speaker_ids(tf.boolean_mask(inputs["speakers"], mask)), first),
-            genre_id(inputs["genre"], self.settings["genres"]),
+            tf.gather(speakers, first),
+            genre,
             training=training,
         )
         antecedents = antecedents_of(tf.range(tf.size(cells)), tf.shape(antecedent_scores)[1])
@@ -269,3 +270,53 @@ class CoreferenceModel(TaskModel):
         for first, last, entity in rows:
             entities.setdefault(entity, []).append((first, last))
         return list(entities.values())
+
+
+def aligned_speakers(speakers: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    """Pads speakers, string (sentence, token), with `""` to the width of the tokens.
+
+    Raises:
+        ValueError: there are fewer sentences or columns of tokens than of speakers.
+    """
+    shape, wanted = tf.shape(speakers), tf.shape(tokens)
+    fits = (shape[0] == wanted[0]) & (shape[1] <= wanted[1])
+    message = "The input speakers must have the shape of tokens. Received"
+    speakers = checked(speakers, fits, message, shape, wanted)
+    return tf.pad(speakers, [[0, 0], [0, wanted[1] - shape[1]]], constant_values="")
+
+
+def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:
+    """The gold entity of the span with each first token and width.
+
+    Args:
+        y: int (mention, 3): first token, last token and entity. Rows of -1 are padding.
+        num_tokens: int32 (). Number of tokens of the document.
+        max_width: int >= 1. Maximum number of tokens of a span. Wider mentions are omitted.
+
+    Returns:
+        int32 (token, width): the entity, the greatest one of several; -1 for none.
+
+    Raises:
+        ValueError: `y` has another type or shape, a mention is not in the document, or an entity
+            is negative.
+    """
+    y = tf.convert_to_tensor(y)
+    if not y.dtype.is_integer or not y.shape.is_compatible_with((None, 3)):
+        raise ValueError(
+            "`y` must be int (mention, 3): first token, last token and entity. Received: "
+            f"{y.dtype.name} of shape {tuple(y.shape)}."
+        )
+    y = tf.cast(y, tf.int32)
+    first, last, entity = tf.unstack(y, axis=1)
+    is_mention = (first >= 0) & (first <= last) & (last < num_tokens) & (entity >= 0)
+    wrong = tf.boolean_mask(y, ~(is_mention | tf.reduce_all(y == _PADDING, axis=1)))
+    message = (
+        "A mention in `y` must have 0 <= first token <= last token < number of tokens, and an "
+        "entity of at least 0. Number of tokens, and the first wrong mention"
+    )
+    y = checked(y, tf.size(wrong) == 0, message, num_tokens, wrong[:1])
+    first, last, entity = tf.unstack(y, axis=1)
+    is_in_grid = (entity != _PADDING) & (last - first < max_width)
+    cells = tf.boolean_mask(tf.stack([first, last - first], axis=-1), is_in_grid)
+    no_entities = tf.fill((num_tokens, max_width), _NO_ENTITY)
+    return tf.tensor_scatter_nd_max(no_entities, cells, tf.boolean_mask(entity, is_in_grid))

@@ -3,15 +3,15 @@
 Spans form a grid (token, width): the span in cell (i, w) is the tokens i … i + w.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 
-from elmo_tf.config_checks import check_int
-from elmo_tf.tasks.attention import masked_softmax
-from elmo_tf.tasks.coreference.scoring_network import ScoringNetwork
+from elmo_tf.config_checks import check_int, check_rate
+from elmo_tf.tasks.layers import masked_softmax
 
 # An undecided candidate has its rank, from 1 for the best; a decided one has one of these values.
 _KEPT, _DROPPED = 0, tf.int32.max
@@ -30,7 +30,7 @@ def candidates(sentences: tf.Tensor, max_width: int) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class SpanScores(keras.layers.Layer):
+class SpanScores(layers.Layer):
     """The mention score of every span of the grid.
 
     `alpha_t = w · x*_t + b`, `a_t = softmax_{i <= t <= j}(alpha_t)`, `x̂_ij = sum_t a_t x_t`,
@@ -66,15 +66,13 @@ class SpanScores(keras.layers.Layer):
             "feature_dim": feature_dim,
             "dropout": dropout,
         }
-        self.max_width = max_width
-        self.feature_dim = feature_dim
         dtype = self.dtype_policy
-        self.head_scores = keras.layers.Dense(1, dtype=dtype, name="head_scores")
-        self.width_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="width_dropout")
+        self.head_scores = layers.Dense(1, dtype=dtype, name="head_scores")
+        self.width_dropout = layers.Dropout(dropout, dtype=dtype, name="width_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, x_shape, encoded_shape):
-        widths_shape = (self.max_width, self.feature_dim)
+        widths_shape = (self.settings["max_width"], self.settings["feature_dim"])
         self.width_embedding = self.add_weight(
             name="width_embedding", shape=widths_shape, initializer="glorot_uniform"
         )
@@ -82,11 +80,12 @@ class SpanScores(keras.layers.Layer):
         self.network.build([encoded_shape, encoded_shape, widths_shape, x_shape])
 
     def call(self, x, encoded, training=False):
-        tokens = _window_tokens(tf.shape(x)[0], self.max_width)
+        max_width, feature_dim = self.width_embedding.shape
+        tokens = _window_tokens(tf.shape(x)[0], max_width)
         alpha = tf.gather(self.head_scores(encoded)[:, 0], tokens)[:, None]
-        is_in_span = tf.linalg.band_part(tf.ones((self.max_width, self.max_width), tf.bool), -1, 0)
+        is_in_span = tf.linalg.band_part(tf.ones((max_width, max_width), tf.bool), -1, 0)
         heads = masked_softmax(alpha, is_in_span)  # (token, width, max_width)
-        shape = (*tf.unstack(tf.shape(tokens)), self.feature_dim)
+        shape = (*tf.unstack(tf.shape(tokens)), feature_dim)
         widths = tf.broadcast_to(ops.convert_to_tensor(self.width_embedding), shape)
         widths = self.width_dropout(widths, training=training)
         last = tf.gather(self.network.product(1, encoded), tokens)
@@ -209,3 +208,56 @@ def _of_next(ranks: tf.Tensor) -> tf.Tensor:
 
 def _of_previous(ranks: tf.Tensor) -> tf.Tensor:
     return tf.pad(ranks, [[1, 0]], constant_values=_DROPPED)[:-1]
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ScoringNetwork(layers.Layer):
+    """A score of a concatenation `[p_1; …; p_n]`, from two hidden layers.
+
+    `w · relu(W_2 · relu(W_1 · [p_1; …; p_n] + b_1) + b_2) + b`, with dropout after each ReLU.
+
+    The first product is `sum_i W_1i · p_i`, where `W_1i` are the columns of `W_1` for part i. The
+    call takes this sum, and `product` computes its terms, so that a part that many concatenations
+    share is multiplied only once. Call `build` with the shapes of the parts first.
+
+    Call arguments:
+        products: float (…, units): `W_1 · [p_1; …; p_n]`.
+        training: bool. Defaults to False.
+
+    Returns:
+        float (…).
+    """
+
+    def __init__(self, units: int, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        check_int(units, "hidden_units", ge=1)
+        check_rate(dropout, "dropout")
+        self.units = units
+        self.dropout_rate = dropout
+        dtype = self.dtype_policy
+        self.first_dropout = layers.Dropout(dropout, dtype=dtype, name="first_dropout")
+        self.hidden = layers.Dense(units, activation="relu", dtype=dtype, name="hidden")
+        self.hidden_dropout = layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
+        self.score = layers.Dense(1, dtype=dtype, name="score")
+
+    def build(self, part_shapes: Sequence[tuple]):
+        self.part_dims = [shape[-1] for shape in part_shapes]
+        self.kernel = self.add_weight(
+            name="kernel", shape=(sum(self.part_dims), self.units), initializer="glorot_uniform"
+        )
+        self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
+        self.hidden.build((None, self.units))
+        self.score.build((None, self.units))
+
+    def product(self, index: int, part: Any) -> Any:
+        """`W_1i · p_i` for part `index`, float (…, feature): float (…, units)."""
+        start = sum(self.part_dims[:index])
+        return ops.matmul(part, self.kernel[start : start + self.part_dims[index]])
+
+    def call(self, products, training=False):
+        hidden = self.first_dropout(ops.relu(products + self.bias), training=training)
+        hidden = self.hidden_dropout(self.hidden(hidden), training=training)
+        return self.score(hidden)[..., 0]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units, "dropout": self.dropout_rate}

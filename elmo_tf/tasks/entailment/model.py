@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import keras
-from keras import ops
+from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.attention import masked_max, soft_alignment
-from elmo_tf.tasks.bilstm import BiLSTM
-from elmo_tf.tasks.task_model import Classifier
+from elmo_tf.tasks.layers import BiLSTM, masked_max, soft_alignment
+from elmo_tf.tasks.task_model import Classifier, with_elmo
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -51,7 +50,7 @@ class ESIM(Classifier):
     def __init__(
         self,
         labels: Sequence[str],
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 300,
@@ -62,21 +61,17 @@ class ESIM(Classifier):
         check_rate(dropout, "dropout")
         dtype = self.dtype_policy
         self.settings = {"units": units, "dropout": dropout}
-        self.input_dropout = keras.layers.SpatialDropout1D(
-            dropout, dtype=dtype, name="input_dropout"
-        )
+        self.input_dropout = layers.SpatialDropout1D(dropout, dtype=dtype, name="input_dropout")
         self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
-        self.projection = keras.layers.Dense(
-            units, activation="relu", dtype=dtype, name="projection"
-        )
-        self.composition_dropout = keras.layers.SpatialDropout1D(
+        self.projection = layers.Dense(units, activation="relu", dtype=dtype, name="projection")
+        self.composition_dropout = layers.SpatialDropout1D(
             dropout, dtype=dtype, name="composition_dropout"
         )
         self.composition = BiLSTM(units, dtype=dtype, name="composition")
-        self.hidden_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
-        self.hidden = keras.layers.Dense(units, activation="tanh", dtype=dtype, name="hidden")
-        self.score_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="score_dropout")
-        self.scores = keras.layers.Dense(len(self.labels), dtype=dtype, name="scores")
+        self.hidden_dropout = layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
+        self.hidden = layers.Dense(units, activation="tanh", dtype=dtype, name="hidden")
+        self.score_dropout = layers.Dropout(dropout, dtype=dtype, name="score_dropout")
+        self.scores = layers.Dense(len(self.labels), dtype=dtype, name="scores")
         self._create_weights()
 
     def call(self, inputs, training=False):
@@ -97,8 +92,7 @@ class ESIM(Classifier):
         mask = vectors["mask"]
         hidden = self.input_dropout(vectors["input"], training=training)
         hidden = self.encoder(hidden, mask=mask, training=training)
-        if "output" in vectors:
-            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        hidden = with_elmo(hidden, vectors)
         return hidden, mask
 
     def _composed(self, vectors, mask, others, others_mask, training):

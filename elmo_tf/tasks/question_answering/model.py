@@ -5,18 +5,17 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 
 from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.attention import MASKED_SCORE, masked_softmax
-from elmo_tf.tasks.bilstm import BiRNN
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.layers import MASKED_SCORE, BiRNN, masked_softmax
+from elmo_tf.tasks.task_model import TaskModel, with_elmo
 from elmo_tf.text.inputs import checked, is_token
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class TrilinearSimilarity(keras.layers.Layer):
+class TrilinearSimilarity(layers.Layer):
     """The similarity of each token of a text to each token of another.
 
     `a_tj = w_c · c_t + w_q · q_j + w_m · (c_t ⊙ q_j) + b`
@@ -101,7 +100,7 @@ class BiDAF(TaskModel):
 
     def __init__(
         self,
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 90,
@@ -114,7 +113,7 @@ class BiDAF(TaskModel):
         check_int(max_answer, "max_answer", ge=1)
         self.settings = {"units": units, "dropout": dropout, "max_answer": max_answer}
         dtype = self.dtype_policy
-        self.dropout = keras.layers.SpatialDropout1D(dropout, dtype=dtype, name="dropout")
+        self.dropout = layers.SpatialDropout1D(dropout, dtype=dtype, name="dropout")
         self.encoder, self.match_encoder, self.start_encoder, self.end_encoder = (
             BiRNN(units, cell="gru", dtype=dtype, name=f"{name}encoder")
             for name in ("", "match_", "start_", "end_")
@@ -126,11 +125,11 @@ class BiDAF(TaskModel):
             name="null_score", shape=(), initializer=keras.initializers.Constant(-1.0)
         )
         self.projection, self.self_projection = (
-            keras.layers.Dense(2 * units, activation="relu", dtype=dtype, name=f"{name}projection")
+            layers.Dense(2 * units, activation="relu", dtype=dtype, name=f"{name}projection")
             for name in ("", "self_")
         )
         self.start_score, self.end_score = (
-            keras.layers.Dense(1, dtype=dtype, name=f"{name}_score") for name in ("start", "end")
+            layers.Dense(1, dtype=dtype, name=f"{name}_score") for name in ("start", "end")
         )
         self._create_weights()
 
@@ -154,8 +153,7 @@ class BiDAF(TaskModel):
         hidden = self.dropout(vectors["input"], training=training)
         hidden = self.encoder(hidden, mask=mask, training=training)
         hidden = self.dropout(hidden, training=training)
-        if "output" in vectors:
-            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        hidden = with_elmo(hidden, vectors)
         return hidden, mask
 
     def _attended(self, passage, mask, question, question_mask):

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.layers.cell_rnn import CellRNN
@@ -13,7 +13,7 @@ from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import check_constraints, constrained, zero_weights
 from elmo_tf.tasks.tagging.model import Tagger
-from elmo_tf.tasks.task_model import NO_TAG
+from elmo_tf.tasks.task_model import NO_TAG, with_elmo
 from elmo_tf.text.inputs import checked, count_tokens
 
 _STDDEV = 0.01  # of the initial predicate embedding and output weights
@@ -65,7 +65,7 @@ class SRLTagger(Tagger):
     def __init__(
         self,
         labels: Sequence[str],
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 300,
@@ -88,7 +88,7 @@ class SRLTagger(Tagger):
         dtype = self.dtype_policy
         # Not an `Embedding`: optimizers square each of its sparse gradients before adding those of
         # the same row, and all tokens have one of two rows.
-        self.predicate_embedding = keras.layers.Dense(
+        self.predicate_embedding = layers.Dense(
             predicate_dim,
             use_bias=False,
             kernel_initializer=_small_normal(),
@@ -104,7 +104,7 @@ class SRLTagger(Tagger):
             )
             for index in range(num_layers)
         ]
-        self.scores = keras.layers.Dense(
+        self.scores = layers.Dense(
             len(self.labels), kernel_initializer=_small_normal(), dtype=dtype, name="scores"
         )
         self._create_weights()
@@ -117,8 +117,7 @@ class SRLTagger(Tagger):
         hidden = ops.concatenate(parts, axis=-1)
         for lstm in self.lstms:
             hidden = lstm(hidden, mask=mask, training=training)
-        if "output" in vectors:
-            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        hidden = with_elmo(hidden, vectors)
         return self.scores(hidden)
 
     def per_example_loss(self, y, outputs, inputs=None):

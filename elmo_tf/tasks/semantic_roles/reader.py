@@ -1,21 +1,33 @@
-"""Reads predicates with their semantic roles (PropBank) ─► one example per predicate."""
+"""Semantic role labeling: columns of roles (PropBank) ─► one example per predicate."""
 
+import itertools
 import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from absl import logging
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.tasks.reading import naming_line, naming_row
-from elmo_tf.tasks.tag_schemes import Span, TokenError, check_tags, spans_of, tags_of
+from elmo_tf.tasks.scores import role_scores
+from elmo_tf.tasks.specification import TaskSpecification, first_line
+from elmo_tf.tasks.tag_schemes import (
+    Span,
+    TokenError,
+    check_tags,
+    scheme_tags,
+    span_types,
+    spans_of,
+    tags_of,
+)
 from elmo_tf.text.columns import Row, column_sentences
 from elmo_tf.text.data_warnings import line_error, warn_of_invalid_utf_8
 from elmo_tf.text.vocabulary import read_lines
 
 NO_PREDICATE = "-"
+_MAX_TOKENS = 100  # He et al. 2017
 _LABELS_FOLLOW = "|||"
 # Replaces every word in files without the text of the treebank.
 _NO_WORD = "[WORD]"
@@ -66,6 +78,8 @@ LAYOUTS = {
     "conll2012": Layout(token=4, roleset=8, roles=12, num_after=1, lemma=7),
     "propbank": Layout(token=4, roleset=8, roles=9, lemma=7),
 }
+# The props files of CoNLL-2005: verbs and roles. The words are in other files.
+_PROPS = Layout(token=1, roleset=1, roles=2)
 
 
 def read_propositions(
@@ -186,9 +200,8 @@ def brackets_of_bio(tags: Sequence[str]) -> list[str]:
 
 
 def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> Layout:
-    for layout in LAYOUTS.values():
-        if _fits(rows, layout):
-            return layout
+    if layout := next((layout for layout in LAYOUTS.values() if _fits(rows, layout)), None):
+        return layout
     raise line_error(
         path,
         rows[0].line,
@@ -247,16 +260,13 @@ def _checked_width(rows: Sequence[Row], layout: Layout) -> int:
     """The number of columns of a sentence."""
     first, minimum = rows[0], layout.roles - 1 + layout.num_after
     width = len(first.fields)
-    if width < minimum:
-        raise TokenError(
-            0, f"{width} columns, but the layout has at least {minimum}: {_shown(first)}."
-        )
     for position, row in enumerate(rows):
-        if len(row.fields) != width:
-            raise TokenError(
-                position,
-                f"{len(row.fields)} columns, but line {first.line} has {width}: {_shown(row)}.",
-            )
+        expected = f"line {first.line} has {width}"
+        if width < minimum:
+            expected = f"the layout has at least {minimum}"
+        if width < minimum or len(row.fields) != width:
+            message = f"{len(row.fields)} columns, but {expected}: {_shown(row)}."
+            raise TokenError(position, message)
     return width
 
 
@@ -302,3 +312,89 @@ def _not_empty(path: str | os.PathLike, propositions: list[Proposition]) -> list
 
 def _shown(row: Row) -> str:
     return repr(" ".join(row.fields)[:80])
+
+
+class SemanticRoles(TaskSpecification):
+    """Predicates in their sentences, with one BIO tag per token.
+
+    A sentence without a predicate is an example too, so that output files have all sentences. It is
+    neither trained on nor scored.
+    """
+
+    metric = "f1"
+    packages: ClassVar = ()
+    input_options: ClassVar = ("format",)
+
+    def _read(self, path, config, known):
+        # Roles that the model does not know are allowed, and count as missed.
+        propositions = self.read_inputs(path, config, known)
+        for proposition in propositions:
+            if proposition.predicate is not None and not proposition.tags:
+                sentence = " ".join(proposition.tokens)[:80]
+                raise ValueError(f"{path}: a proposition has no roles: {sentence!r}.")
+        return propositions
+
+    def read_inputs(self, path, config, known, format=None, token_column=None):
+        """Reads columns, or lines that begin with the index of a predicate."""
+        fields = first_line(path).split()
+        is_line = bool(fields) and fields[0].isdecimal() and "*" not in fields[-1]
+        # A number in a sentence without predicates is no index.
+        is_line = is_line and fields[1:] != [NO_PREDICATE]
+        if is_line if format is None else format == "text":
+            return read_proposition_lines(path)
+        return read_propositions(path, all_sentences=True)
+
+    def for_training(self, examples, config):
+        propositions = [example for example in examples if example.predicate is not None]
+        return self._not_longer(propositions, config.max_tokens or _MAX_TOKENS)
+
+    def features(self, example):
+        return {"predicate": example.predicate or 0}
+
+    def gold(self, example):
+        return None if example.predicate is None else example.tags
+
+    def labels(self, examples):
+        tags = (tag for example in examples for tag in example.tags)
+        return scheme_tags(span_types(tags), "BIO")
+
+    def target(self, model, example):
+        return model.label_ids(example.tags)
+
+    def predict(self, model, inputs, examples):
+        return model.tag(inputs)
+
+    def scores(self, gold, predicted):
+        pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[0] is not None]
+        return role_scores([tags for tags, _ in pairs], [tags for _, tags in pairs])
+
+    def count(self, examples):
+        return sum(example.predicate is not None for example in examples)
+
+    def lines(self, examples, predicted):
+        pairs = zip(examples, predicted, strict=True)
+        # Propositions of a sentence share their list of tokens.
+        for _, group in itertools.groupby(pairs, key=lambda pair: id(pair[0].tokens)):
+            pairs_of_sentence = list(group)
+            tokens = pairs_of_sentence[0][0].tokens
+            propositions = [pair for pair in pairs_of_sentence if pair[0].predicate is not None]
+            verbs = [NO_PREDICATE] * len(tokens)
+            for proposition, _ in propositions:
+                verbs[proposition.predicate] = _verb(proposition)
+            columns = [brackets_of_bio(tags) for _, tags in propositions]
+            yield from map("\t".join, zip(verbs, *columns, strict=True))
+            yield ""
+
+    def word_lines(self, examples):
+        for _, group in itertools.groupby(examples, key=lambda example: id(example.tokens)):
+            yield from next(group).tokens
+            yield ""
+
+    def read_predictions(self, path, examples):
+        return [each.tags for each in read_propositions(path, _PROPS, all_sentences=True)]
+
+
+def _verb(proposition: Proposition) -> str:
+    """The lemma, or else the predicate's token; "[-]" for "-", which marks other tokens."""
+    verb = proposition.lemma or proposition.tokens[proposition.predicate]
+    return "[-]" if verb == NO_PREDICATE else verb

@@ -10,14 +10,14 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
 from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.layers import BiLSTM
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import CRF, CRFWeights, best_tags, tag_marginals
-from elmo_tf.tasks.task_model import NO_TAG, LabelModel, label_indices
+from elmo_tf.tasks.task_model import NO_TAG, LabelModel, label_indices, with_elmo
 from elmo_tf.text.inputs import checked, is_token
 
 
@@ -122,7 +122,7 @@ class CRFTagger(Tagger):
     def __init__(
         self,
         labels: Sequence[str],
-        embeddings: Sequence[keras.layers.Layer] = (),
+        embeddings: Sequence[layers.Layer] = (),
         elmo: LayerMixes | None = None,
         placement: str = "input",
         units: Sequence[int] = (200, 100),
@@ -140,9 +140,9 @@ class CRFTagger(Tagger):
             BiLSTM(each, dtype=dtype, name=f"bilstm_{index}") for index, each in enumerate(units)
         ]
         self.dropouts = [
-            keras.layers.SpatialDropout1D(dropout, dtype=dtype) for _ in range(len(units) + 1)
+            layers.SpatialDropout1D(dropout, dtype=dtype) for _ in range(len(units) + 1)
         ]
-        self.emissions = keras.layers.Dense(len(self.labels), dtype=dtype, name="emissions")
+        self.emissions = layers.Dense(len(self.labels), dtype=dtype, name="emissions")
         constraints = None if scheme is None else constraints_of(self.labels, scheme)
         self.crf = CRF(len(self.labels), constraints, dtype=dtype, name="crf")
         self.crf.build((None, None, len(self.labels)))
@@ -153,8 +153,7 @@ class CRFTagger(Tagger):
         hidden, mask = vectors["input"], vectors["mask"]
         for lstm, dropout in zip(self.lstms, self.dropouts, strict=False):
             hidden = lstm(dropout(hidden, training=training), mask=mask, training=training)
-        if "output" in vectors:
-            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        hidden = with_elmo(hidden, vectors)
         return self.emissions(self.dropouts[-1](hidden, training=training))
 
     def per_example_loss(self, y, outputs, inputs=None):

@@ -76,11 +76,7 @@ PROPOSITIONS = [
     ("\ngo go\n", {}, r", line 2: the 2 columns .* fit none .* Each predicate needs a column of"),
     ("a -\n\ngo go (V*)\nit *\n", {}, r", line 4: 2 columns, but line 3 has 3: 'it \*'"),
     ("a -\n\na\n", {}, r", line 3: 1 columns, but the layout has at least 2: 'a'"),
-    (
-        "a b c d e f g h i j k\n",
-        {"layout": "conll2012"},
-        r", line 1: 11 columns, but .* at least 12",
-    ),
+    ("a b c d e f g h i j k\n", {"layout": "conll2012"}, r", line 1: 11 columns, .* at least 12"),
     ("a -\n\na\t-\n\t-\n", {}, r", line 4: no token in column 1: ' -'"),
     (
         "a -\n\n1 - *\ngo go (V*)\nsay say *\n",
@@ -145,10 +141,7 @@ DOCUMENTS = [
     (document("-", "12"), r", line 3: '12' is not a bracket of an entity, such as `\(12`"),
     (document("-", "(1|"), r", line 3: '' is not a bracket"),
     (document("(1(2", "2)1)"), r", line 2: '\(1\(2' is not a bracket"),
-    (
-        document("(2", "-", "3)"),
-        r", line 4: `3\)` closes what is not open\. Open: `\(2` \(line 2\)\.",
-    ),
+    (document("(2", "-", "3)"), r", line 4: `3\)` closes .* not open\. Open: `\(2` \(line 2\)\."),
     (document("-", "2)"), r", line 3: `2\)` closes what is not open\. Open: none\."),
     (
         document("-", "(2", "(3|(2", "2)"),
@@ -257,34 +250,14 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
 @pytest.mark.parametrize(
     ("reader", "content", "options", "message"),
     [
-        (
-            read_tagged,
-            "a X",
-            {"format": "text"},
-            "`format` must be one of conll, conllu",
-        ),
+        (read_tagged, "a X", {"format": "text"}, "`format` must be one of conll, conllu"),
         (read_tagged, "a X", {"tag_column": 0}, "`tag_column` must be an integer of at least 1"),
         (read_tagged, "a X", {"token_column": -1}, "`token_column` must be an integer of at least"),
         (read_tagged, "a O", {"scheme": "BILOU"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
-        (
-            read_propositions,
-            "go go *",
-            {"layout": "x"},
-            "`layout` must be one of conll2005, conll20",
-        ),
+        (read_propositions, "go go *", {"layout": "x"}, "`layout` must be one of conll2005"),
         (read_labeled, "text,label\na,x", {}, r"a\.txt: .* must end in \.csv or \.tsv"),
-        (
-            read_sentiment,
-            "(5 a)",
-            {"is_binary": True},
-            "line 1: binary labels need .* 0 to 4 .*'5'",
-        ),
-        (
-            read_sentiment,
-            "(5 a)",
-            {"known": ["1"]},
-            r"line 1: unknown label '5'. Known labels: 1\.",
-        ),
+        (read_sentiment, "(5 a)", {"is_binary": True}, "binary labels need .* 0 to 4 .*'5'"),
+        (read_sentiment, "(5 a)", {"known": ["1"]}, r"line 1: unknown label '5'. Known .*: 1\."),
         (read_sentiment, "", {}, r"a\.txt has no examples"),
         (read_pairs, json.dumps({**PAIR, "gold_label": "-"}), {}, r"a\.txt has no examples"),
     ],

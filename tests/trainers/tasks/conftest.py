@@ -1,43 +1,8 @@
-import contextlib
-
 import pytest
-import tensorflow as tf
 
-from elmo_tf.tasks import TaskModel
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.training import train_task
 from task_files import FILES, SMALL
-
-
-@contextlib.contextmanager
-def eagerly():
-    """A context in which functions run eagerly, which is faster for a few steps or predictions.
-
-    Predictions use a separate concrete function, which `run_functions_eagerly` does not affect.
-    """
-
-    def call_itself(model, function):
-        return lambda inputs: function(model.named_inputs(inputs))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TaskModel, "_traced", call_itself)
-        tf.config.run_functions_eagerly(True)
-        try:
-            yield
-        finally:
-            tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture
-def eager_functions():
-    with eagerly():
-        yield
-
-
-@pytest.fixture(scope="module")
-def eager_module():
-    with eagerly():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks import sweep as sweeping
 from elmo_tf.trainers.tasks import training
-from elmo_tf.trainers.tasks.model_inputs import cached_layers
+from elmo_tf.trainers.tasks.run_parts import cached_layers
 from elmo_tf.trainers.tasks.sweep import sweep_task
 from task_files import config_of
 

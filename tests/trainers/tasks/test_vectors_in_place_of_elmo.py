@@ -9,8 +9,8 @@ import pytest
 from elmo_tf.saved_models.exporting.task_exporting import export_task
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
+from elmo_tf.trainers.tasks.run_parts import load_model
 from elmo_tf.trainers.tasks.training import train_task
-from elmo_tf.trainers.tasks.workdir import load_model
 from task_files import NER, SMALL, sentences
 
 pytestmark = pytest.mark.usefixtures("eager_module")
