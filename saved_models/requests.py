@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2
 
-from elmo_tf.text.sentence_lists import Sentence, sentence_items
+from elmo_tf.text.inputs import Sentence, sentence_items
 from elmo_tf.text.sentences import encode
 
 

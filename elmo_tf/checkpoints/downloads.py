@@ -1,4 +1,4 @@
-"""Downloads of files into Keras's cache."""
+"""Downloads: files into Keras's cache, and checkpoints of the Hugging Face Hub, `hf://owner/name`."""
 
 import contextlib
 import gzip
@@ -9,12 +9,16 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import h5py
 import keras
 
+from elmo_tf.extras import require_extra
+
+HUB = "hf://"
 _TAR_SUFFIXES = (".tar.gz", ".tgz")
 # First bytes of files.
 _ZIP, _GZIP = b"PK", b"\x1f\x8b"
@@ -116,3 +120,44 @@ def _check_kind(file: Path) -> None:
         raise ValueError("the response is not a zip file")
     elif file.name.lower().endswith(_TAR_SUFFIXES) and _start(file) != _GZIP:
         raise ValueError("the response is not a compressed tar file")
+
+
+def hub_folder(name: str, patterns: Iterable[str]) -> Path:
+    """Downloads a checkpoint from the Hugging Face Hub into its cache, and returns the directory.
+
+    The library's settings apply, such as `HF_HOME`, `HFHUB_OFFLINE` and `HF_TOKEN`. Only files
+    that match the patterns are downloaded.
+
+    Raises:
+        FileNotFoundError: the repository or the revision does not exist or is private, or it is
+            not in the cache and the Hub cannot be reached.
+        ValueError: the name is not valid.
+        MissingExtraError: the package huggingface_hub is not installed.
+    """
+    hub = require_extra("huggingface_hub", "huggingface", f"The checkpoint {name}")
+    errors = require_extra("huggingface_hub.errors", "huggingface", f"The checkpoint {name}")
+    repository, _, revision = name.removeprefix(HUB).partition("@")
+    if repository.count("/") != 1:
+        raise ValueError(f"A name on the Hugging Face Hub is hf://owner/name. Received: {name!r}")
+    try:
+        folder = hub.snapshot_download(
+            repository, revision=revision or None, allow_patterns=sorted(patterns)
+        )
+    except errors.HFValidationError as error:
+        raise ValueError(f"{name!r} is not a name on the Hugging Face Hub: {error}") from None
+    except errors.RevisionNotFoundError:
+        raise FileNotFoundError(
+            f"{HUB}{repository} has no revision {revision!r} on the Hugging Face Hub."
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise FileNotFoundError(
+            f"{name} does not exist on the Hugging Face Hub, or is private. For a private "
+            "repository, set HF_TOKEN."
+        ) from None
+    except Exception as error:  # of the Hub, its HTTP library or the file system
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise FileNotFoundError(
+            f"{name} is not in the cache of the Hugging Face Hub, and cannot be downloaded: "
+            f"{reason} Download its files elsewhere, and pass their directory."
+        ) from error
+    return Path(folder)

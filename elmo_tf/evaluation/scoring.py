@@ -10,14 +10,11 @@ import tensorflow as tf
 from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
-from elmo_tf.text.sentence_lists import Sentence, sentence_items, tokens_of
+from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
+from elmo_tf.text.inputs import Sentence, sentence_items, tokens_of
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.vocabulary import UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
-
-# Batches that are read ahead and sorted by length.
-_BATCHES_AHEAD = 16
 
 
 class SentenceScore(NamedTuple):
@@ -111,19 +108,18 @@ def sentence_scores(
 
     # Not the function itself: TensorFlow warns of functions that are traced many times.
     log_probs = tf.function(window_log_probs, autograph=False).get_concrete_function(window, window)
-    queries = (
-        (sentence_tokens(sentence, f"Sentence {index}"), None)
+    token_lists = (
+        sentence_tokens(sentence, f"Sentence {index}")
         for index, sentence in enumerate(sentence_items(sentences))
     )
-    return in_batches(queries, batch_tokens, functools.partial(_batch_scores, model, log_probs))
+    return in_batches(token_lists, batch_tokens, functools.partial(_batch_scores, model, log_probs))
 
 
 def _batch_scores(
-    model: LanguageModel, window_log_probs: Callable, batch: Sequence[tuple[list[str], None]]
+    model: LanguageModel, window_log_probs: Callable, sentences: Sequence[list[str]]
 ) -> Iterator[SentenceScore]:
-    sentences = [tokens for tokens, _ in batch]
     width = rounded_length(len(sentences[-1]) + 1)
-    window = sentence_window(sentences, rounded_rows(len(batch)), width)
+    window = sentence_window(sentences, rounded_rows(len(sentences)), width)
     log_probs = window_log_probs(*window).numpy().astype(np.float64)
     for row, tokens in enumerate(sentences):
         of_row = log_probs[:, row, : len(tokens) + 1]
@@ -132,23 +128,6 @@ def _batch_scores(
             by_direction["backward"] = by_direction["backward"][::-1]
         is_unknown = [id == UNKNOWN_ID for id in model.vocabulary.ids(tokens)]
         yield SentenceScore(tokens, by_direction, is_unknown)
-
-
-def in_batches(
-    queries: Iterator[tuple[list[str], Any]], batch_tokens: int, run: Callable[[list], Iterable]
-) -> Iterator[Any]:
-    """Yields the result of each query, in order, and reads a bounded number of queries ahead.
-
-    Args:
-        queries: the tokens of a sentence, and anything else.
-        batch_tokens: maximum tokens of a batch.
-        run: returns the results of a batch of queries, the longest sentence last.
-    """
-    while group := read_ahead(queries, _BATCHES_AHEAD * batch_tokens, lambda query: len(query[0])):
-        results: dict[int, Any] = {}
-        for batch in length_batches([len(tokens) + 1 for tokens, _ in group], batch_tokens):
-            results |= zip(batch, run([group[index] for index in batch]), strict=True)
-        yield from (results[index] for index in range(len(group)))
 
 
 def sentence_tokens(sentence: Any, name: str) -> list[str]:

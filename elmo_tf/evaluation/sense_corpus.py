@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from absl import logging
 
-from elmo_tf.text.data_warnings import line_error
+from elmo_tf.text.sentence_files import line_error
 from elmo_tf.text.vocabulary import read_lines
 
 # Parts of speech of sense-tagged text and of inventories, by their names in results.

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.full_softmax import tokens_per_chunk
-from elmo_tf.evaluation.scoring import in_batches, sentence_tokens, sentence_window
+from elmo_tf.evaluation.scoring import sentence_tokens, sentence_window
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.batches import rounded_length, rounded_rows
-from elmo_tf.text.sentence_lists import Sentence, sentence_items
+from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
+from elmo_tf.text.inputs import Sentence, sentence_items
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS
 
 
@@ -85,7 +85,8 @@ def sentence_substitutes(
     # An unknown token's id would be that of <UNK>.
     allowed[model.vocabulary.ids([token for token in exclude if token in model.vocabulary])] = False
     run = functools.partial(_batch_substitutes, model, min(top_n, int(allowed.sum())), allowed)
-    return in_batches(_queries(sentence_items(sentences), positions), batch_tokens, run)
+    queries = _queries(sentence_items(sentences), positions)
+    return in_batches(queries, batch_tokens, run, lambda query: len(query[0]))
 
 
 def _queries(

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from elmo_tf.layers.tracked_parts import TrackedParts
+from elmo_tf.layers.weights import TrackedParts
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

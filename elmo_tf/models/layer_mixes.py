@@ -6,7 +6,7 @@ import keras
 
 from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
-from elmo_tf.layers.tracked_parts import TrackedParts
+from elmo_tf.layers.weights import TrackedParts
 
 
 class LayerMixes(TrackedParts, keras.layers.Layer):

@@ -22,7 +22,7 @@ from elmo_tf.saved_models.requests import (
     sentence_batches,
 )
 from elmo_tf.saved_models.responses import Arrays, OutputPlan
-from elmo_tf.text.sentence_lists import Sentence
+from elmo_tf.text.inputs import Sentence
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
 

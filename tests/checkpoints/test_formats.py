@@ -8,9 +8,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from elmo_tf import load_bilm, save_bilm
-from elmo_tf.checkpoints.locations import CHECKPOINT_FORMATS, open_checkpoint
+from elmo_tf.checkpoints.load import CHECKPOINT_FORMATS, open_checkpoint
 from elmo_tf.checkpoints.weight_files import variables_by_path
-from elmo_tf.models.weights import model_digest
+from elmo_tf.models.bilm import model_digest
 from reference import checkpoint, manylangs, tf1_training
 from torch_files import legacy_file, zip_file
 
@@ -93,7 +93,7 @@ def check_refused(folder, loaded, message, error=ValueError):
     """Loading raises a one-line error, and changes no variable."""
     before = model_digest(loaded)
     with pytest.raises(error, match=message) as caught, open_checkpoint(folder) as opened:
-        opened.read_weights(opened.config, variables_by_path(loaded), None)
+        opened.read_weights(opened.config, variables_by_path(loaded))
     assert "\n" not in str(caught.value)
     assert model_digest(loaded) == before
 

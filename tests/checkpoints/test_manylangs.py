@@ -14,7 +14,7 @@ from elmo_tf import Embedder, load_bilm, save_bilm
 from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import load_config, load_language_model
 from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
-from elmo_tf.models.weights import model_digest
+from elmo_tf.models.bilm import model_digest
 from elmo_tf.saved_models.exporting.export import export
 from reference import manylangs as reference
 from torch_files import legacy_file

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from elmo_tf.embedding.outputs import output_format
-from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.embedding.vector_formats import output_format
+from elmo_tf.embedding.vector_output import OutputOptions
 from elmo_tf.text.sentence_files import FileSentence
 from vector_files import read_vectors, sentence_to_index
 

@@ -3,8 +3,8 @@
 import h5py
 import numpy as np
 
-from elmo_tf.embedding.outputs.hdf5_output import HDF5Output
-from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.embedding.vector_formats import HDF5Output
+from elmo_tf.embedding.vector_output import OutputOptions
 from elmo_tf.text.sentence_files import FileSentence
 
 # Sentences with slashes (paths in HDF5), names that would be both a dataset and a group, a repeated

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.layers import ProjectedLSTM
-from elmo_tf.layers.active_rows_tf import ActiveRows
+from elmo_tf.layers.recurrence_tf import ActiveRows
 
 TOKENS, ROWS, FEATURES = 9, 21, 4
 LENGTHS = np.random.default_rng(5).permutation([0, 9, 8, *range(1, 10), *([2] * 9)])

@@ -18,7 +18,7 @@ from elmo_tf.tasks.batches import Layers, distinct_texts
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.embeddings import word_counts
 from elmo_tf.tasks.word_vectors import read_word_vectors
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.text.sentence_files import is_utf_8
 
 # Rarer words share one vector, so that this vector has training examples.
 _MIN_COUNT = 2

@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import as_tensor, checked
+from elmo_tf.text.sentence_files import is_utf_8
 
 _PADDING = -1  # of all numbers of a row of gold mentions
 _NO_ENTITY = -1

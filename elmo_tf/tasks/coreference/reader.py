@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from elmo_tf.tasks.reading import naming_line, naming_row
 from elmo_tf.tasks.tag_schemes import TokenError
-from elmo_tf.text.columns import Row, fields_of
-from elmo_tf.text.data_warnings import line_error, warn_of_invalid_utf_8
+from elmo_tf.text.sentence_files import Row, fields_of, line_error, warn_of_invalid_utf_8
 from elmo_tf.text.vocabulary import read_lines
 
 Mention = tuple[int, int]

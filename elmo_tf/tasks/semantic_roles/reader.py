@@ -11,8 +11,7 @@ from absl import logging
 from elmo_tf.config_checks import check_choice
 from elmo_tf.tasks.reading import naming_line, naming_row
 from elmo_tf.tasks.tag_schemes import Span, TokenError, check_tags, spans_of, tags_of
-from elmo_tf.text.columns import Row, column_sentences
-from elmo_tf.text.data_warnings import line_error, warn_of_invalid_utf_8
+from elmo_tf.text.sentence_files import Row, column_sentences, line_error, warn_of_invalid_utf_8
 from elmo_tf.text.vocabulary import read_lines
 
 NO_PREDICATE = "-"

@@ -8,9 +8,15 @@ from typing import Any, NamedTuple
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.tasks.reading import naming_row, not_empty
 from elmo_tf.tasks.tag_schemes import SCHEMES, TokenError, check_tags, converted
-from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
-from elmo_tf.text.data_warnings import warn_of_invalid_utf_8
-from elmo_tf.text.sentence_files import format_of
+from elmo_tf.text.sentence_files import (
+    TOKEN_COLUMNS,
+    Row,
+    column,
+    column_sentences,
+    format_of,
+    last_column,
+    warn_of_invalid_utf_8,
+)
 
 _UPOS_COLUMN = 4  # from 1
 # UPOS, HEAD and DEPREL. In other columns of Universal Dependencies `_` may be a value.
