@@ -34,8 +34,9 @@ class Checkpoint(abc.ABC):
     """The files of a checkpoint on this machine.
 
     A format is a subclass in `load.CHECKPOINT_FORMATS`. It reads the files of `recognizes`,
-    `config` and `read_weights`, and, if there are any, the softmax and the lexicon. The vocabulary
-    is `vocab.txt` in all formats.
+    `config` and `read_weights`, and the lexicon, if there is one. If `has_softmax`, it also has
+    `softmax_size()`, the number of tokens, and `read_softmax(softmax)`, which loads the weights.
+    The vocabulary is `vocab.txt` in all formats.
 
     Args:
         path: what the class recognizes.
@@ -74,14 +75,6 @@ class Checkpoint(abc.ABC):
     @abc.abstractmethod
     def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         """Loads the weights of a biLM of this shape. If that fails, no variable is changed."""
-
-    def read_softmax(self, softmax: SampledSoftmax) -> None:
-        """Loads the weights of a softmax, if `has_softmax`."""
-        raise NotImplementedError
-
-    def softmax_size(self) -> int:
-        """Number of tokens of the softmax, if `has_softmax`."""
-        raise NotImplementedError
 
     def lexicon(self, config: BiLMConfig) -> Lexicon | None:
         """The lexicon of a biLM of this shape, or None if it has none."""

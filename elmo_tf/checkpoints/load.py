@@ -12,13 +12,14 @@ from elmo_tf.checkpoints.downloads import (
     HUB,
     cache_folder,
     cached_file,
+    find_named_model,
     hub_folder,
     is_archive,
+    name_hint,
     unpack,
 )
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, WEIGHTS_FILE, Checkpoint, LocalPath, Source
 from elmo_tf.checkpoints.manylangs import ManyLangsCheckpoint
-from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.published import PublishedCheckpoint
 from elmo_tf.checkpoints.tf1 import TF1Checkpoint
 from elmo_tf.config import BiLMConfig

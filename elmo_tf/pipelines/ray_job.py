@@ -117,18 +117,14 @@ def embed_with_ray(
     for file in files:
         sentence_reader(file, format, token_column)  # checks its arguments only
     model = _absolute(model)
-    worker = {
-        "model": model,
-        "layers": layers,
-        "precision": precision,
-        "batch_tokens": batch_tokens,
-        "options": vars(options),
-        "format": format,
-        "token_column": token_column,
-    }
+    vectors = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
+    text = {"format": format, "token_column": token_column}
+    worker = {"embedder": {"model": model, **vectors}, "text": text, "options": options}
     settings = {
         "version of elmo_tf": __version__,
-        **worker,
+        **worker["embedder"],
+        **text,
+        "options": vars(options),
         "digest of the model": _digest(model),
         "files": _states(files),
         "part_bytes": part_bytes,
@@ -239,7 +235,7 @@ def _embed(
     items = [{"path": os.fspath(path), "part": json.dumps(part)} for path, part in missing.items()]
     written = ray.data.from_items(items, override_num_blocks=len(items)).map(
         _ShardWriter,
-        fn_constructor_kwargs={"num_cpus": cores_per_worker, "settings": worker},
+        fn_constructor_kwargs={"num_cpus": cores_per_worker, **worker},
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(items))),
         num_cpus=cores_per_worker,
     )
@@ -253,25 +249,26 @@ def _embed(
 class _ShardWriter:
     """A worker, which loads the model once and writes shards.
 
-    `settings` are arguments of `load_embedder` and `sentence_reader`, and the `options`.
+    `embedder` are the arguments of `load_embedder`, and `text` those of `sentence_reader`.
     """
 
-    def __init__(self, num_cpus: int, settings: Mapping[str, Any]):
+    def __init__(
+        self, num_cpus: int, embedder: dict[str, Any], text: dict[str, Any], options: OutputOptions
+    ):
         limit_threads(num_cpus)
-        self._settings = settings
-        self._output = ParquetOutput(OutputOptions(**settings["options"]))
-        self._columns = settings["format"], settings["token_column"]
+        self._arguments = embedder
+        self._text = text
+        self._output = ParquetOutput(options)
 
     @functools.cached_property
     def _embedder(self) -> Any:
-        names = ("model", "layers", "precision", "batch_tokens")
-        return load_embedder(**{name: self._settings[name] for name in names})
+        return load_embedder(**self._arguments)
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))
         try:
-            count = count_sentences(sentences_of(part, *self._columns))
-            sentences, embedded = itertools.tee(sentences_of(part, *self._columns))
+            count = count_sentences(sentences_of(part, **self._text))
+            sentences, embedded = itertools.tee(sentences_of(part, **self._text))
             arrays = self._embedder.embed(sentence.tokens for sentence in embedded)
             with atomic_file(item["path"]) as path:
                 self._output.write_shard(path, part.first, sentences, arrays, part.file, count)

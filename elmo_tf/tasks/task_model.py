@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.layers.weights import TrackedParts
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 from elmo_tf.text.sentence_files import is_utf_8

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.evaluation.plots import style
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import LayerMixes
 
 # In inches.
 _ROW, _COLUMN, _MARGIN, _LETTER, _BAR_SPACE = 0.34, 0.72, 0.6, 0.075, 0.9
