@@ -11,7 +11,8 @@ from keras import ops
 
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.weights import TrackedParts
-from elmo_tf.models.lstm_stack import CarriedStates, LSTMStack
+from elmo_tf.models.carried_states import CarriedStates
+from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, add_boundaries, distinct_ids, ids_of_config
 from elmo_tf.text.inputs import checked_inputs, is_token

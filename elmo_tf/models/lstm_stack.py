@@ -1,10 +1,9 @@
-"""The LSTMs of one direction of a biLM, and the states that a stateful biLM carries."""
+"""The stacked LSTMs of one direction of a biLM."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from elmo_tf.config import LSTMConfig
 from elmo_tf.layers.projected_lstm import ProjectedLSTM
@@ -97,44 +96,3 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), **vars(self.lstm)}
-
-
-# For each direction, for each layer: h and c.
-States = Sequence[Sequence[Sequence[tf.Tensor]]]
-
-
-class CarriedStates:
-    """The last `[h, c]` of every batch row of a stateful biLM; `sizes` are their widths."""
-
-    def __init__(self, num_layers: int, sizes: Sequence[int], num_directions: int, dtype: str):
-        def empty(size: int) -> tf.Variable:
-            shape = tf.TensorShape((None, size))
-            return tf.Variable(tf.zeros((0, size), dtype), shape=shape, trainable=False)
-
-        self._variables = [
-            [[empty(size) for size in sizes] for _ in range(num_layers)]
-            for _ in range(num_directions)
-        ]
-
-    def read(self, initial: States) -> States:
-        """Returns the carried states of the first rows, and `initial` for rows not yet carried."""
-
-        def resume(carried: tf.Variable, start: tf.Tensor) -> tf.Tensor:
-            seen = carried.value()[: tf.shape(start)[0]]
-            state = tf.concat([seen, start[tf.shape(seen)[0] :]], axis=0)
-            return tf.ensure_shape(state, start.shape)
-
-        return tf.nest.map_structure(resume, self._variables, initial)
-
-    def write(self, states: States) -> None:
-        """Stores the states of the first rows; the states of further rows are unchanged."""
-
-        def keep(carried: tf.Variable, state: tf.Tensor) -> None:
-            carried.assign(tf.concat([state, carried[tf.shape(state)[0] :]], axis=0))
-
-        tf.nest.map_structure(keep, self._variables, states)
-
-    def reset(self) -> None:
-        """Removes the states of all rows."""
-        for variable in tf.nest.flatten(self._variables):
-            variable.assign(tf.zeros((0, variable.shape[1]), variable.dtype))
