@@ -63,7 +63,7 @@ REGISTERED = {
     "TokenMask": "elmo_tf.models.elmo",
     "TokenVectors": "elmo_tf.tasks.embeddings",
     "TrilinearSimilarity": "elmo_tf.tasks.question_answering.model",
-    "VectorMix": "elmo_tf.models.layer_mixes",
+    "VectorMix": "elmo_tf.models.elmo",
     "WordEmbedding": "elmo_tf.tasks.embeddings",
 }
 

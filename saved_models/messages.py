@@ -17,7 +17,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
-from elmo_tf.text.sentence_lists import Sentence, sentence_items
+from elmo_tf.text.inputs import Sentence, sentence_items
 from elmo_tf.text.sentences import decode, encode
 
 LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of each sentence

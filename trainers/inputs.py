@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
+from elmo_tf.checkpoints.downloads import MODEL_NAMES
 from elmo_tf.checkpoints.formats import OPTIONS_FILE
-from elmo_tf.checkpoints.load import load_config
-from elmo_tf.checkpoints.locations import open_checkpoint
-from elmo_tf.checkpoints.named_models import MODEL_NAMES
+from elmo_tf.checkpoints.load import load_config, open_checkpoint
 from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM

@@ -33,9 +33,10 @@ VOCABULARY_FILE = "vocab.txt"
 class Checkpoint(abc.ABC):
     """The files of a checkpoint on this machine.
 
-    A format is a subclass in `locations.CHECKPOINT_FORMATS`. It reads the files of `recognizes`,
-    `config` and `read_weights`, and, if there are any, the softmax and the lexicon. The vocabulary
-    is `vocab.txt` in all formats.
+    A format is a subclass in `load.CHECKPOINT_FORMATS`. It reads the files of `recognizes`,
+    `config` and `read_weights`, and the lexicon, if there is one. If `has_softmax`, it also has
+    `softmax_size()`, the number of tokens, and `read_softmax(softmax)`, which loads the weights.
+    The vocabulary is `vocab.txt` in all formats.
 
     Args:
         path: what the class recognizes.
@@ -48,7 +49,8 @@ class Checkpoint(abc.ABC):
 
     # The names of the files, which are downloaded from the Hugging Face Hub.
     patterns: ClassVar[tuple[str, ...]]
-    # Whether `token_embeddings` may replace the character CNN.
+    # The file of `load_bilm(token_embeddings=…)`, if the format allows it.
+    token_embeddings: str | os.PathLike | None = None
     replaces_characters = False
     # Whether a biLM without a character CNN can be read without a vocabulary.
     holds_token_table = False
@@ -71,24 +73,8 @@ class Checkpoint(abc.ABC):
         """The shape of the biLM."""
 
     @abc.abstractmethod
-    def read_weights(
-        self,
-        config: BiLMConfig,
-        variables: dict[str, keras.Variable],
-        token_embeddings: str | os.PathLike | None,
-    ) -> None:
-        """Loads the weights of a biLM of this shape. If that fails, no variable is changed.
-
-        For `token_embeddings`, see `load_bilm`.
-        """
-
-    def read_softmax(self, softmax: SampledSoftmax) -> None:
-        """Loads the weights of a softmax, if `has_softmax`."""
-        raise NotImplementedError
-
-    def softmax_size(self) -> int:
-        """Number of tokens of the softmax, if `has_softmax`."""
-        raise NotImplementedError
+    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
+        """Loads the weights of a biLM of this shape. If that fails, no variable is changed."""
 
     def lexicon(self, config: BiLMConfig) -> Lexicon | None:
         """The lexicon of a biLM of this shape, or None if it has none."""
@@ -114,17 +100,18 @@ class Checkpoint(abc.ABC):
                 "`token_embeddings` is not supported for checkpoints of TensorFlow 1 and "
                 f"ELMoForManyLangs. Convert the checkpoint first: {self.path}"
             )
+        self.token_embeddings = token_embeddings
         words = None
         if config.char_cnn is None or token_embeddings is not None:
             words = Vocabulary.load(vocabulary) if vocabulary is not None else self.vocabulary()
-            if words is None and (token_embeddings is not None or not self.holds_token_table):
+            if words is None and not self.holds_token_table:
                 raise self._no_vocabulary("a biLM without a character CNN needs it")
             num_tokens = config.num_tokens if words is None else len(words)
             config = dataclasses.replace(config, char_cnn=None, num_tokens=num_tokens)
         elif vocabulary is not None:
             raise ValueError("`vocabulary` requires `token_embeddings`.")
         bilm = BiLM(config, vocabulary=words, lexicon=self.lexicon(config), **kwargs)
-        self.read_weights(config, variables_by_path(bilm), token_embeddings)
+        self.read_weights(config, variables_by_path(bilm))
         return bilm
 
     def softmax(self, bilm: BiLM, vocabulary_size: int | None = None) -> SampledSoftmax:

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,12 +81,7 @@ class ManyLangsCheckpoint(Checkpoint):
     def lexicon(self, config: BiLMConfig) -> Lexicon:
         return self._lexicon
 
-    def read_weights(
-        self,
-        config: BiLMConfig,
-        variables: dict[str, keras.Variable],
-        token_embeddings: str | os.PathLike | None,
-    ) -> None:
+    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         arrays = {}
         for file in (TOKEN_EMBEDDER_FILE, ENCODER_FILE):
             path = self.folder / file

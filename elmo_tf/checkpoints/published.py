@@ -66,8 +66,10 @@ class PublishedCheckpoint(Checkpoint):
     def holds_token_table(self) -> bool:
         return self._table_file() == self._weights
 
-    def _table_file(self) -> Path:
+    def _table_file(self) -> str | os.PathLike:
         """The file with the token table of a biLM without a character CNN."""
+        if self.token_embeddings is not None:
+            return self.token_embeddings
         file = newest(in_all_formats(self.folder / EMBEDDINGS_FILE))
         if file is not None:
             return file
@@ -79,20 +81,14 @@ class PublishedCheckpoint(Checkpoint):
             f"it, or the array `{rule.dataset}` in {self._weights.name}."
         )
 
-    def read_weights(
-        self,
-        config: BiLMConfig,
-        variables: dict[str, keras.Variable],
-        token_embeddings: str | os.PathLike | None,
-    ) -> None:
+    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         others: set[str] = set()  # further arrays that the files may contain
         if config.char_cnn is None:
             others = {
                 rule.dataset for rule in (*weight_rules(self.config), *token_embedding_rules())
             }
             table = {k: v for k, v in variables.items() if k.startswith("token_embedding/")}
-            file = token_embeddings or self._table_file()
-            read_weights(file, token_embedding_rules(), table, others)
+            read_weights(self._table_file(), token_embedding_rules(), table, others)
             variables = {k: v for k, v in variables.items() if k not in table}
         read_weights(self._weights, weight_rules(config), variables, others)
 

@@ -70,12 +70,7 @@ class TF1Checkpoint(Checkpoint):
         is_forward = any(name.startswith(f"{_SCOPE}rnn/") for name in _shapes(self._reader))
         return dataclasses.replace(config, bidirectional=config.bidirectional and not is_forward)
 
-    def read_weights(
-        self,
-        config: BiLMConfig,
-        variables: dict[str, keras.Variable],
-        token_embeddings: str | os.PathLike | None,
-    ) -> None:
+    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         self._read(_rules(self.config), variables, _softmax_rules(self.config))
 
     def softmax_size(self) -> int:

@@ -12,8 +12,8 @@ import numpy as np
 from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
-from elmo_tf.layers.embedding_tables import take_entries
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.layers.weights import take_entries
 
 # Formats of weight files, which are also their suffixes.
 FORMATS = ("hdf5", "safetensors")

@@ -47,7 +47,7 @@ class _ConvertOptions:
 def convert(options: _ConvertOptions) -> None:
     """Convert any supported checkpoint to options.json and weights.hdf5 or .safetensors."""
     from elmo_tf.checkpoints.formats import SOFTMAX_FILE, VOCABULARY_FILE, in_all_formats
-    from elmo_tf.checkpoints.locations import open_checkpoint
+    from elmo_tf.checkpoints.load import open_checkpoint
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm, save_softmax
     from elmo_tf.files import atomic_directory
     from elmo_tf.text.corpus import read_sentences, text_files

@@ -89,7 +89,7 @@ class _EmbedOptions:
 )
 def embed(options: _EmbedOptions) -> None:
     """Write the vectors of the sentences in a file."""
-    from elmo_tf.embedding.outputs.vector_output import OutputOptions
+    from elmo_tf.embedding.vector_output import OutputOptions
 
     names = [field.name for field in dataclasses.fields(OutputOptions)]
     stored = OutputOptions(**{name: getattr(options, name) for name in names})
@@ -99,7 +99,7 @@ def embed(options: _EmbedOptions) -> None:
 
 def _embed_file(options: _EmbedOptions, stored: Any) -> None:
     from elmo_tf.embedding import Embedder
-    from elmo_tf.embedding.outputs import output_format
+    from elmo_tf.embedding.vector_formats import output_format
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of
 

@@ -14,17 +14,22 @@ from absl import logging
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
-from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
-from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
-from elmo_tf.embedding.sources import bilm_and_mix, layer_state, layers_of_states
+from elmo_tf.embedding.layer_choice import (
+    LayerChoice,
+    bilm_and_mix,
+    check_layers,
+    layer_state,
+    layers_of_states,
+)
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
+from elmo_tf.embedding.vector_output import OutputOptions, mean_over_tokens
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.weights import model_digest
+from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import PRECISIONS, share_cores_for_embedding, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead
+from elmo_tf.text.inputs import Sentence, sentence_items, token_bytes
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
-from elmo_tf.text.sentence_lists import Sentence, sentence_items, token_bytes
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from elmo_tf import __version__
-from elmo_tf.embedding.outputs import output_format
-from elmo_tf.embedding.outputs.vector_output import TOKENS, UNFINISHED, OutputOptions
+from elmo_tf.embedding.vector_formats import output_format
+from elmo_tf.embedding.vector_output import TOKENS, UNFINISHED, OutputOptions
 from elmo_tf.files import (
     atomic_file,
     locked_directory,

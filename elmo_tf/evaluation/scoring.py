@@ -11,14 +11,11 @@ import tensorflow as tf
 from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.perplexity import tokens_per_chunk, window_losses
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
-from elmo_tf.text.sentence_lists import Sentence, sentence_items, tokens_of
+from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
+from elmo_tf.text.inputs import Sentence, sentence_items, tokens_of
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
-
-# Batches that are read ahead and sorted by length.
-_BATCHES_AHEAD = 16
 
 
 class SentenceScore(NamedTuple):
@@ -116,7 +113,8 @@ def sentence_scores(
         (_sentence_tokens(sentence, f"Sentence {index}"), None)
         for index, sentence in enumerate(sentence_items(sentences))
     )
-    return _in_batches(queries, batch_tokens, functools.partial(_batch_scores, model, log_probs))
+    run = functools.partial(_batch_scores, model, log_probs)
+    return in_batches(queries, batch_tokens, run, _num_tokens)
 
 
 def _batch_scores(
@@ -201,7 +199,8 @@ def sentence_substitutes(
     # An unknown token's id would be that of <UNK>.
     allowed[model.vocabulary.ids([token for token in exclude if token in model.vocabulary])] = False
     run = functools.partial(_batch_substitutes, model, min(top_n, int(allowed.sum())), allowed)
-    return _in_batches(_queries(sentence_items(sentences), positions), batch_tokens, run)
+    queries = _queries(sentence_items(sentences), positions)
+    return in_batches(queries, batch_tokens, run, _num_tokens)
 
 
 def _queries(
@@ -267,19 +266,8 @@ def _batch_substitutes(
     return (list(itertools.islice(remaining, len(places))) for _, places in batch)
 
 
-def _in_batches(
-    queries: Iterator[tuple[list[str], Any]], batch_tokens: int, run: Callable[[list], Iterable]
-) -> Iterator[Any]:
-    """Yields the result of each query, in order, and reads a bounded number of queries ahead.
-
-    A query is the tokens of a sentence and anything else. `run` returns the results of a batch of
-    queries, the longest sentence last.
-    """
-    while group := read_ahead(queries, _BATCHES_AHEAD * batch_tokens, lambda query: len(query[0])):
-        results: dict[int, Any] = {}
-        for batch in length_batches([len(tokens) + 1 for tokens, _ in group], batch_tokens):
-            results |= zip(batch, run([group[index] for index in batch]), strict=True)
-        yield from (results[index] for index in range(len(group)))
+def _num_tokens(query: tuple[list[str], Any]) -> int:
+    return len(query[0])
 
 
 def _sentence_tokens(sentence: Any, name: str) -> list[str]:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 from absl import logging
 
-from elmo_tf.text.data_warnings import line_error
+from elmo_tf.text.sentence_files import line_error
 from elmo_tf.text.vocabulary import read_lines
 
 # Parts of speech of sense-tagged text and of inventories, by their names in results.

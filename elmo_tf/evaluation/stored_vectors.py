@@ -15,8 +15,7 @@ import h5py
 import numpy as np
 
 from elmo_tf.checkpoints.weight_files import open_hdf5
-from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
-from elmo_tf.embedding.outputs.numpy_output import OFFSETS
+from elmo_tf.embedding.vector_formats import OFFSETS, SENTENCES
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.sentences import encode

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from elmo_tf.config_checks import check_choice, check_int, check_rate
+from elmo_tf.layers.weights import TrackedParts
 
 
 class Cell(NamedTuple):
@@ -91,7 +92,7 @@ def block_orthogonal(num_blocks: int) -> Callable:
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class CellRNN(keras.layers.Layer):
+class CellRNN(TrackedParts, keras.layers.Layer):
     """A recurrence over a sequence in one direction.
 
     Args:

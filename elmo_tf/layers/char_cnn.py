@@ -7,7 +7,7 @@ from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig
 from elmo_tf.config_checks import check_int
-from elmo_tf.layers.tracked_parts import TrackedParts
+from elmo_tf.layers.weights import TrackedParts
 
 # From this number of filters on, the implementation of `char_cnn_tf` is faster.
 _MANY_FILTERS = 512

@@ -1,9 +1,11 @@
 """CharCNN ─► HighwayStack: gated layers that can pass their input."""
 
+import itertools
+
 import keras
 from keras import ops
 
-from elmo_tf.layers.tracked_parts import TrackedParts
+from elmo_tf.layers.weights import TrackedParts
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -46,24 +48,18 @@ class HighwayStack(TrackedParts, keras.layers.Layer):
             )
         self.carry_kernels, self.carry_biases = [], []
         self.transform_kernels, self.transform_biases = [], []
-        for index in range(self.num_layers):
-            self.carry_kernels.append(self._add_kernel(f"carry_kernel_{index}", dim))
-            self.carry_biases.append(
-                self.add_weight(
-                    name=f"carry_bias_{index}",
-                    shape=(dim,),
-                    initializer=keras.initializers.Constant(-2.0),
-                )
-            )
-            self.transform_kernels.append(self._add_kernel(f"transform_kernel_{index}", dim))
-            self.transform_biases.append(
-                self.add_weight(name=f"transform_bias_{index}", shape=(dim,), initializer="zeros")
-            )
-
-    def _add_kernel(self, name: str, dim: int) -> keras.Variable:
-        # One initializer per kernel: a shared one would draw the same numbers for all.
-        initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
-        return self.add_weight(name=name, shape=(dim, dim), initializer=initializer)
+        gates = (
+            ("carry", self.carry_kernels, self.carry_biases, -2.0),
+            ("transform", self.transform_kernels, self.transform_biases, 0.0),
+        )
+        for index, (gate, kernels, biases, bias) in itertools.product(
+            range(self.num_layers), gates
+        ):
+            # One initializer per kernel: a shared one would draw the same numbers for all.
+            normal = keras.initializers.RandomNormal(stddev=dim**-0.5)
+            constant = keras.initializers.Constant(bias)
+            kernels.append(self.add_weight((dim, dim), normal, name=f"{gate}_kernel_{index}"))
+            biases.append(self.add_weight((dim,), constant, name=f"{gate}_bias_{index}"))
 
     def call(self, inputs):
         outputs = inputs

@@ -189,7 +189,7 @@ class ProjectedLSTM(keras.layers.RNN):
         if mask is not None:
             mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
         run = recurrence_for_training if training else recurrence
-        outputs, (h, c) = run(sequences, initial_state, mask, *self._cell_arguments())
+        outputs, (h, c) = run(sequences, initial_state, mask, self._cast_cell())
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
         return h, ops.transpose(outputs, (1, 0, 2)), [h, c]
@@ -209,17 +209,17 @@ class ProjectedLSTM(keras.layers.RNN):
 
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, row, feature)
         starts = ops.transpose(starts)[:, :, None]  # (token, row, 1)
-        outputs = packed_recurrence(sequences, starts, initial_state, *self._cell_arguments())
+        outputs = packed_recurrence(sequences, starts, initial_state, self._cast_cell())
         return ops.transpose(outputs, (1, 0, 2))
 
-    def _cell_arguments(self) -> tuple[Any, float | None, float | None]:
-        from elmo_tf.layers.recurrence_tf import Weights
+    def _cast_cell(self) -> Any:
+        from elmo_tf.layers.recurrence_tf import Cell
 
         cell = self.cell
         weights = (cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel)
         # Keras casts weights only within a call of the layer.
         weights = [None if w is None else ops.cast(w, self.compute_dtype) for w in weights]
-        return Weights(*weights), cell.cell_clip, cell.proj_clip
+        return Cell(*weights, cell.cell_clip, cell.proj_clip)
 
     def get_config(self):
         config = super().get_config()

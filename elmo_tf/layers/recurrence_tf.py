@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from elmo_tf.layers.active_rows_tf import ActiveRows
-
 # Shorter sequences of static length, as in training, are unrolled: small models then train faster.
 _MAX_UNROLLED = 32
 # Maximum size of a kernel that stays in the processor's cache from token to token.
@@ -18,13 +16,15 @@ _SMALL_KERNEL = 2**21
 FORGET_BIAS = 1.0
 
 
-class Weights(NamedTuple):
-    """Weights of a `ProjectedLSTMCell`, in its compute dtype."""
+class Cell(NamedTuple):
+    """The weights of a `ProjectedLSTMCell`, in its compute dtype, and its clips."""
 
     kernel: tf.Tensor  # (feature, 4 · units)
     recurrent_kernel: tf.Tensor  # (projection_dim, 4 · units)
     bias: tf.Tensor  # (4 · units,)
     projection_kernel: tf.Tensor | None  # (units, projection_dim)
+    cell_clip: float | None
+    proj_clip: float | None
 
 
 def compiled_if_eager(run: Callable) -> Callable:
@@ -34,35 +34,31 @@ def compiled_if_eager(run: Callable) -> Callable:
     """
 
     @functools.cache
-    def compiled(cell_clip, proj_clip, *specs):
+    def compiled(clips, *specs):
         def run_tensors(inputs, h, c, mask, *weights):
-            return run(inputs, (h, c), mask, Weights(*weights), cell_clip, proj_clip)
+            return run(inputs, (h, c), mask, Cell(*weights, *clips))
 
         return tf.function(run_tensors, autograph=False).get_concrete_function(*specs)
 
     @functools.wraps(run)
-    def call(inputs, initial_state, mask, weights, cell_clip, proj_clip):
+    def call(inputs, initial_state, mask, cell):
         if not tf.executing_eagerly():
-            return run(inputs, initial_state, mask, weights, cell_clip, proj_clip)
+            return run(inputs, initial_state, mask, cell)
         tensors = inputs, *initial_state, mask
+        *weights, cell_clip, proj_clip = cell
         specs = [
             x if x is None else tf.TensorSpec([None] * (x.shape.rank - 1) + [x.shape[-1]], x.dtype)
             for x in tensors
         ]
         specs += [x if x is None else tf.TensorSpec(x.shape, x.dtype) for x in weights]
-        return compiled(cell_clip, proj_clip, *specs)(*tensors, *weights)
+        return compiled((cell_clip, proj_clip), *specs)(*tensors, *weights)
 
     return call
 
 
 @compiled_if_eager
 def recurrence(
-    inputs: tf.Tensor,
-    initial_state: Sequence[tf.Tensor],
-    mask: tf.Tensor | None,
-    weights: Weights,
-    cell_clip: float | None,
-    proj_clip: float | None,
+    inputs: tf.Tensor, initial_state: Sequence[tf.Tensor], mask: tf.Tensor | None, cell: Cell
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Runs a cell over the tokens for inference; stores only the outputs.
 
@@ -74,11 +70,11 @@ def recurrence(
     do not change the state; and the final `[h, c]`.
     """
     rows = None if mask is None else ActiveRows(mask)
-    sequences, gates = _products(inputs if rows is None else rows.pack(inputs), weights)
+    sequences, gates = _products(inputs if rows is None else rows.pack(inputs), cell)
 
     def step(state, *token):
         h, c = state
-        return cell_outputs(*gates(h, *token), h, c, weights, cell_clip, proj_clip)[:2]
+        return cell_outputs(*gates(h, *token), h, c, cell)[:2]
 
     def step_with_output(state, *token):
         h, c = step(state, *token)
@@ -96,12 +92,7 @@ def recurrence(
 
 
 def packed_recurrence(
-    inputs: tf.Tensor,
-    starts: tf.Tensor,
-    initial_state: Sequence[tf.Tensor],
-    weights: Weights,
-    cell_clip: float | None,
-    proj_clip: float | None,
+    inputs: tf.Tensor, starts: tf.Tensor, initial_state: Sequence[tf.Tensor], cell: Cell
 ) -> tf.Tensor:
     """`recurrence` over rows that hold several sentences, one after the other, for inference.
 
@@ -111,14 +102,14 @@ def packed_recurrence(
     """
     h, c = initial_state
     initial_state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
-    sequences, gates = _products(inputs, weights)
+    sequences, gates = _products(inputs, cell)
 
     def step(state, start, *token):
         h, c = (
             tf.where(start, initial, last)
             for initial, last in zip(initial_state, state, strict=True)
         )
-        h, c = cell_outputs(*gates(h, *token), h, c, weights, cell_clip, proj_clip)[:2]
+        h, c = cell_outputs(*gates(h, *token), h, c, cell)[:2]
         return (h, c), (h,)
 
     num_rows = tf.shape(inputs)[1]
@@ -128,21 +119,21 @@ def packed_recurrence(
     return stacked(outputs)
 
 
-def _products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
+def _products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
     """Prepares the products of the gates with all inputs, float (…, feature).
 
     Returns the sequences whose items a step reads, and the function from `h` and these items to
     the activations of the gates.
     """
-    is_small = weights.kernel.shape.num_elements() <= _SMALL_KERNEL
-    return (_joint_products if is_small else _separate_products)(inputs, weights)
+    is_small = cell.kernel.shape.num_elements() <= _SMALL_KERNEL
+    return (_joint_products if is_small else _separate_products)(inputs, cell)
 
 
-def _joint_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
+def _joint_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
     """Computes each gate as one product with `[x, h]`, which avoids an addition."""
-    both = tf.concat([weights.kernel, weights.recurrent_kernel], axis=0)
+    both = tf.concat([cell.kernel, cell.recurrent_kernel], axis=0)
     kernels = tf.split(both, 4, axis=1)
-    i, j, f, o = tf.split(weights.bias, 4)
+    i, j, f, o = tf.split(cell.bias, 4)
     biases = i, j, f + FORGET_BIAS, o
     wide = at_least_32_bits(inputs.dtype)
 
@@ -158,16 +149,16 @@ def _joint_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable
     return [inputs], gates
 
 
-def _separate_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
+def _separate_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
     """Computes the products with all inputs first, for large kernels."""
-    units = weights.kernel.shape[1] // 4
+    units = cell.kernel.shape[1] // 4
     shape = tf.concat([tf.shape(inputs)[:-1], [units]], axis=0)
-    gates_of_x = tf.split(weights.kernel, 4, axis=1), tf.split(weights.bias, 4)
+    gates_of_x = tf.split(cell.kernel, 4, axis=1), tf.split(cell.bias, 4)
     products = []
     for kernel, bias in zip(*gates_of_x, strict=True):
         product = tf.reshape(tf.matmul(flat(inputs), kernel) + bias, shape)
         products.append(tf.ensure_shape(product, (*inputs.shape[:-1], units)))
-    kernels = tf.split(weights.recurrent_kernel, 4, axis=1)
+    kernels = tf.split(cell.recurrent_kernel, 4, axis=1)
     wide = at_least_32_bits(inputs.dtype)
 
     def gates(h, *products):
@@ -185,18 +176,18 @@ def activations(i, j, f, o):
     return tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f), tf.sigmoid(o)
 
 
-def cell_outputs(i, j, f, o, h, c, cell, cell_clip, proj_clip):
+def cell_outputs(i, j, f, o, h, c, cell):
     """Returns `h'`, `c'`, the four activations, tanh(c'), and `h'` before the projection."""
     new_c = f * c + i * j
-    if cell_clip is not None:
-        new_c = _clipped(new_c, cell_clip)
+    if cell.cell_clip is not None:
+        new_c = _clipped(new_c, cell.cell_clip)
     tanh_c = tf.tanh(new_c)
     projected = tf.cast(o * tanh_c, h.dtype)
     new_h = projected
     if cell.projection_kernel is not None:
         new_h = tf.matmul(new_h, cell.projection_kernel)
-        if proj_clip is not None:
-            new_h = _clipped(new_h, proj_clip)
+        if cell.proj_clip is not None:
+            new_h = _clipped(new_h, cell.proj_clip)
     return new_h, new_c, i, j, f, o, tanh_c, projected
 
 
@@ -263,3 +254,83 @@ def flat(sequence: tf.Tensor) -> tf.Tensor:
 def at_least_32_bits(dtype: tf.DType) -> tf.DType:
     """Returns float32 instead of a narrower dtype."""
     return tf.float32 if dtype.size < 4 else dtype
+
+
+# Row counts are rounded up to a multiple of this: TensorFlow keeps memory for every shape.
+_ROWS = 8
+
+
+class ActiveRows:
+    """The active rows of a batch at each token position, with the longest rows first.
+
+    With rows sorted by length, a position is computed for all rows up to the last one with a real
+    token there. Any mask, bool (token, batch, 1), is supported; little padding is computed if it is
+    on one side only.
+    """
+
+    def __init__(self, mask: tf.Tensor):
+        real = mask[:, :, 0]
+        self._shape = mask.shape[:2]
+        self._num_tokens, self._num_rows = tf.unstack(tf.shape(real))
+        lengths = tf.reduce_sum(tf.cast(real, tf.int32), axis=0)
+        self._order = tf.argsort(-lengths, stable=True)
+        self._places = tf.math.invert_permutation(self._order)
+        self._real = tf.gather(real, self._order, axis=1)
+        # (token,): number of leading rows without padding.
+        self._num_real = tf.reduce_sum(tf.math.cumprod(tf.cast(self._real, tf.int32), 1), axis=1)
+        places = tf.range(1, self._num_rows + 1)
+        needed = tf.reduce_max(tf.where(self._real, places, 0), axis=1)
+        rounded = -(-needed // _ROWS) * _ROWS
+        self._counts = tf.clip_by_value(rounded, 0, self._num_rows)  # (token,)
+        self._starts = tf.cumsum(self._counts, exclusive=True)
+        tokens, rows = tf.unstack(tf.where(places <= self._counts[:, tf.newaxis]), axis=1)
+        self._packed = tf.stack([tf.cast(tokens, tf.int32), tf.gather(self._order, rows)], axis=1)
+
+    def pack(self, sequence: tf.Tensor) -> tf.Tensor:
+        """Drops the inactive rows: (token, batch, feature) → (sum of active rows, feature)."""
+        return tf.gather_nd(sequence, self._packed)
+
+    def scan(
+        self, step: Callable[..., Sequence[tf.Tensor]], sequences: Sequence[tf.Tensor], state: tuple
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Runs `state = step(state, *inputs)` over the tokens, for the active rows of each.
+
+        Masked tokens do not change the state, each (batch, feature). `sequences` are packed.
+
+        Returns the first tensor of the state after each token, (token, batch, feature), with
+        arbitrary values at masked tokens; and the final state.
+        """
+        arrays = [self._array(packed).split(packed, self._counts) for packed in sequences]
+        outputs = self._array(state[0])
+        state = [tf.gather(tensor, self._order) for tensor in state]
+
+        def body(token, state, outputs):
+            count = self._counts[token]
+            inputs = [array.read(token) for array in arrays]
+            new_state = step([tensor[:count] for tensor in state], *inputs)
+            outputs = outputs.write(token, new_state[0])
+            num_real = self._num_real[token]
+            real = self._real[token, num_real:count, tf.newaxis]
+
+            def merged(new, old):
+                mixed = tf.where(real, new[num_real:], old[num_real:count])
+                rows = tf.concat([new[:num_real], mixed, old[count:]], axis=0)
+                return tf.ensure_shape(rows, old.shape)
+
+            state = [merged(new, old) for new, old in zip(new_state, state, strict=True)]
+            return token + 1, state, outputs
+
+        _, state, outputs = tf.while_loop(
+            lambda token, *_: token < self._num_tokens, body, (tf.constant(0), state, outputs)
+        )
+        places = self._starts[:, tf.newaxis] + self._places  # (token, batch)
+        is_active = self._places < self._counts[:, tf.newaxis]
+        # Row 0, all zeros, is the output of inactive rows.
+        packed = tf.pad(outputs.concat(), [(1, 0), (0, 0)])
+        outputs = tf.gather(packed, tf.where(is_active, places + 1, 0))
+        state = [tf.gather(tensor, self._places) for tensor in state]
+        return tf.ensure_shape(outputs, (*self._shape, packed.shape[-1])), state
+
+    def _array(self, like: tf.Tensor) -> tf.TensorArray:
+        shape = None, like.shape[-1]
+        return tf.TensorArray(like.dtype, self._num_tokens, infer_shape=False, element_shape=shape)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from elmo_tf.layers.custom_gradient_tf import custom_gradient
 from elmo_tf.layers.recurrence_tf import (
     FORGET_BIAS,
-    Weights,
+    Cell,
     activations,
     at_least_32_bits,
     cell_outputs,
@@ -24,12 +24,7 @@ from elmo_tf.layers.recurrence_tf import (
 
 @compiled_if_eager
 def recurrence_for_training(
-    inputs: tf.Tensor,
-    initial_state: Sequence[tf.Tensor],
-    mask: tf.Tensor | None,
-    weights: Weights,
-    cell_clip: float | None,
-    proj_clip: float | None,
+    inputs: tf.Tensor, initial_state: Sequence[tf.Tensor], mask: tf.Tensor | None, cell: Cell
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """`recurrence` with an efficient gradient.
 
@@ -37,39 +32,36 @@ def recurrence_for_training(
     the backward loop computes only the gradient of the state, and the gradient of each matrix is
     one product over all tokens.
     """
-    clips = cell_clip, proj_clip
-    has_projection = weights.projection_kernel is not None
+    *weights, cell_clip, proj_clip = cell
+    # For variables, `tf.custom_gradient` would require a gradient function of another form.
+    arrays = [tf.identity(array) for array in weights if array is not None]
 
     @custom_gradient
     def run(inputs, h0, c0, *arrays):
-        cell = Weights(*arrays, *([] if has_projection else [None]))
-        (h, *kept), (last_h, last_c) = _forward(inputs, h0, c0, mask, cell, clips)
+        cell = Cell(*arrays, *[None] * (4 - len(arrays)), cell_clip, proj_clip)
+        (h, *kept), (last_h, last_c) = _forward(inputs, h0, c0, mask, cell)
 
         def gradient(*upstream):
-            gradients = _backward(upstream, (h, *kept), (inputs, h0, c0, mask), cell, clips)
+            gradients = _backward(upstream, (h, *kept), (inputs, h0, c0, mask), cell)
             sources = inputs, h0, c0, *arrays
             return [tf.cast(g, source.dtype) for g, source in zip(gradients, sources, strict=True)]
 
         return (stacked(h), last_h, tf.cast(last_c, c0.dtype)), gradient
 
-    # For variables, `tf.custom_gradient` would require a gradient function of another form.
-    arrays = [tf.identity(array) for array in weights if array is not None]
     h, last_h, last_c = run(inputs, *initial_state, *arrays)
     return tf.ensure_shape(h, (inputs.shape[0], *last_h.shape)), [last_h, last_c]
 
 
-def _forward(inputs, h0, c0, mask, cell, clips):
+def _forward(inputs, h0, c0, mask, cell):
     """Returns `cell_outputs` after each token, and the final state."""
-    cell_clip, proj_clip = clips
     wide = at_least_32_bits(inputs.dtype)
 
     def step(state, gates, real=None):
         h, c = state
         gates = tf.cast(gates, wide) + tf.cast(tf.matmul(h, cell.recurrent_kernel), wide)
         i, j, f, o = tf.split(gates, 4, axis=-1)
-        new_h, new_c, *kept = cell_outputs(
-            *activations(i, j, f + FORGET_BIAS, o), h, c, cell, cell_clip, proj_clip
-        )
+        activated = activations(i, j, f + FORGET_BIAS, o)
+        new_h, new_c, *kept = cell_outputs(*activated, h, c, cell)
         if real is not None:
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
         return (new_h, new_c), (new_h, new_c, *kept)
@@ -84,12 +76,11 @@ def _forward(inputs, h0, c0, mask, cell, clips):
     return scan(step, sequences, (h0, tf.cast(c0, wide)), specs)
 
 
-def _backward(upstream, kept, inputs, cell, clips):
+def _backward(upstream, kept, inputs, cell):
     """Returns the gradients of the inputs, the initial state and the weights of the cell."""
     grad_h, grad_last_h, grad_last_c = upstream
     h, c, i, j, f, o, tanh_c, projected = kept
     inputs, h0, c0, mask = inputs
-    cell_clip, proj_clip = clips
     dtype, wide = inputs.dtype, at_least_32_bits(inputs.dtype)
     recurrent = transposed(cell.recurrent_kernel)
     has_projection = cell.projection_kernel is not None
@@ -100,16 +91,16 @@ def _backward(upstream, kept, inputs, cell, clips):
         carried_h += tf.cast(upstream, wide)
         # Clipped values and masked tokens pass no gradient.
         new_h = carried_h
-        if has_projection and proj_clip is not None:
-            new_h = _within(proj_clip, tf.cast(h, wide), new_h)
+        if has_projection and cell.proj_clip is not None:
+            new_h = _within(cell.proj_clip, tf.cast(h, wide), new_h)
         new_c = carried_c
         if real is not None:
             new_h, new_c = tf.where(real, new_h, 0.0), tf.where(real, new_c, 0.0)
         new_h = tf.cast(new_h, dtype)
         output = tf.cast(tf.matmul(new_h, projection) if has_projection else new_h, wide)
         new_c += tf.raw_ops.TanhGrad(y=tanh_c, dy=output * o)
-        if cell_clip is not None:
-            new_c = _within(cell_clip, c, new_c)
+        if cell.cell_clip is not None:
+            new_c = _within(cell.cell_clip, c, new_c)
         gates = [
             tf.raw_ops.SigmoidGrad(y=i, dy=new_c * j),
             tf.raw_ops.TanhGrad(y=j, dy=new_c * i),

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from elmo_tf.layers.embedding_tables import table_normal, take_entries
+from elmo_tf.layers.weights import table_normal, take_entries
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

@@ -1,5 +1,7 @@
 """TokenEncoder ─► BiLM: the layers of a forward and a backward language model."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -8,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config import BiLMConfig
-from elmo_tf.layers.tracked_parts import TrackedParts
+from elmo_tf.layers.weights import TrackedParts
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
@@ -369,3 +371,23 @@ def _stacked_layers(vectors: Any, directions: Sequence[Sequence[Any]]) -> Any:
     """Token vectors and the layers of each direction → (batch, L + 1, token, feature)."""
     layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
     return ops.stack([ops.concatenate(layer, axis=-1) for layer in layers], axis=1)
+
+
+def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:
+    """Returns a copy of a biLM, with its own weights and another Keras dtype policy."""
+    copy = BiLM.from_config({**bilm.get_config(), "dtype": dtype})
+    for target, source in zip(copy.weights, bilm.weights, strict=True):
+        target.assign(source)
+    return copy
+
+
+def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
+    """Returns the SHA-256 digest of the shape, vocabulary and weights of a biLM and of `others`."""
+    digest = hashlib.sha256(json.dumps(bilm.config.to_options()).encode())
+    if bilm.vocabulary is not None:  # of a biLM that reads tokens
+        digest.update(json.dumps(bilm.vocabulary.tokens).encode())
+    if bilm.lexicon is not None:
+        digest.update(bilm.lexicon.digest())
+    for weight in [*bilm.weights, *others]:
+        digest.update(weight.numpy().tobytes())
+    return digest.hexdigest()

@@ -7,7 +7,7 @@ import keras
 
 from elmo_tf.config import LSTMConfig
 from elmo_tf.layers.projected_lstm import ProjectedLSTM
-from elmo_tf.layers.tracked_parts import TrackedParts
+from elmo_tf.layers.weights import TrackedParts
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

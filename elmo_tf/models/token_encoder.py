@@ -7,8 +7,8 @@ from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig, LexiconConfig
 from elmo_tf.layers.char_cnn import CharCNN
-from elmo_tf.layers.embedding_tables import table_normal, take_entries
 from elmo_tf.layers.highway import HighwayStack
+from elmo_tf.layers.weights import table_normal, take_entries
 from elmo_tf.text.char_ids import PAD
 
 

@@ -11,14 +11,12 @@ import tensorflow as tf
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
 from elmo_tf.saved_models.versions import newest_version, register_operations
-from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
 from elmo_tf.text.sentences import encode
 
 # Maximum size of a padded batch, in multiples of `batch_tokens`. The LSTMs skip padding: it costs
 # only memory.
 _POSITIONS_PER_TOKEN = 4
-# Batches that are read ahead, so that sentences of similar length can share a batch.
-_BATCHES_AHEAD = 8
 
 
 def load_embedder(
@@ -72,22 +70,20 @@ class ExportedEmbedder:
 
     def embed(self, sentences: Iterable[Sequence[str | bytes]]) -> Iterator[np.ndarray]:
         """Yields one array per sentence (list of tokens), in input order: float32, see `layers`."""
-        sentences = iter(sentences)
-        while group := read_ahead(sentences, _BATCHES_AHEAD * self._batch_tokens):
-            yield from self._embed_group(group)
+        return in_batches(
+            sentences,
+            self._batch_tokens,
+            self._embed_batch,
+            lambda tokens: len(tokens) + 1,  # and the second boundary
+            _POSITIONS_PER_TOKEN,
+        )
 
-    def _embed_group(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
-        arrays: list[np.ndarray] = [np.zeros(0)] * len(sentences)
-        lengths = [len(sentence) + 2 for sentence in sentences]  # with boundaries
-        for places in length_batches(lengths, self._batch_tokens, _POSITIONS_PER_TOKEN):
-            batch = [sentences[place] for place in places]
-            vectors = self._batch_vectors(batch)  # (batch, …, token, feature)
-            for place, tokens, array in zip(places, batch, vectors, strict=False):
-                array = self._choice.arranged(array[..., : len(tokens), :])
-                arrays[place] = np.ascontiguousarray(array)
-        return arrays
+    def _embed_batch(self, batch: Sequence[Sequence[str | bytes]]) -> Iterator[np.ndarray]:
+        vectors = self._padded_vectors(batch)  # (row, …, token, feature)
+        for tokens, array in zip(batch, vectors, strict=False):
+            yield np.ascontiguousarray(self._choice.arranged(array[..., : len(tokens), :]))
 
-    def _batch_vectors(self, batch: Sequence[Sequence[str | bytes]]) -> np.ndarray:
+    def _padded_vectors(self, batch: Sequence[Sequence[str | bytes]]) -> np.ndarray:
         # Rounded to few distinct shapes: TensorFlow keeps memory for every shape it has seen.
         shape = rounded_rows(len(batch)), rounded_length(max(map(len, batch)))
         tokens, lengths = np.full(shape, b"", object), np.zeros(shape[0], np.int32)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import io
 import itertools
 import json
 import logging as std_logging
@@ -10,7 +11,7 @@ import os
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -18,19 +19,37 @@ from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.file_jobs import shard_name, unfinished_folder
 from elmo_tf.embedding.layer_choice import check_layers
-from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, count_of_shard
-from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.embedding.vector_formats import ParquetOutput, count_of_shard
+from elmo_tf.embedding.vector_output import OutputOptions
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, put_in_place
 from elmo_tf.pipelines.exported_embedder import load_embedder
-from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
 from elmo_tf.processors import limit_threads
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.saved_models.versions import newest_version
 from elmo_tf.text.corpus import text_files
-from elmo_tf.text.sentence_files import SentenceCount, count_sentences, sentence_reader
+from elmo_tf.text.sentence_files import (
+    FileSentence,
+    SentenceCount,
+    count_sentences,
+    format_of,
+    sentence_reader,
+    text_sentences,
+)
+from elmo_tf.text.vocabulary import is_compressed
 
 _LOCAL = "local"
+PART_BYTES = 2**18
+
+
+class TextPart(NamedTuple):
+    """Consecutive sentences of a file."""
+
+    file: str
+    start: int | None  # bytes; None for a complete file
+    end: int | None
+    first: int  # index of the first sentence in the file
+    sentences: int  # number of sentences
 
 
 def embed_with_ray(
@@ -98,18 +117,14 @@ def embed_with_ray(
     for file in files:
         sentence_reader(file, format, token_column)  # checks its arguments only
     model = _absolute(model)
-    worker = {
-        "model": model,
-        "layers": layers,
-        "precision": precision,
-        "batch_tokens": batch_tokens,
-        "options": vars(options),
-        "format": format,
-        "token_column": token_column,
-    }
+    vectors = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
+    text = {"format": format, "token_column": token_column}
+    worker = {"embedder": {"model": model, **vectors}, "text": text, "options": options}
     settings = {
         "version of elmo_tf": __version__,
-        **worker,
+        **worker["embedder"],
+        **text,
+        "options": vars(options),
         "digest of the model": _digest(model),
         "files": _states(files),
         "part_bytes": part_bytes,
@@ -220,7 +235,7 @@ def _embed(
     items = [{"path": os.fspath(path), "part": json.dumps(part)} for path, part in missing.items()]
     written = ray.data.from_items(items, override_num_blocks=len(items)).map(
         _ShardWriter,
-        fn_constructor_kwargs={"num_cpus": cores_per_worker, "settings": worker},
+        fn_constructor_kwargs={"num_cpus": cores_per_worker, **worker},
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(items))),
         num_cpus=cores_per_worker,
     )
@@ -234,25 +249,26 @@ def _embed(
 class _ShardWriter:
     """A worker, which loads the model once and writes shards.
 
-    `settings` are arguments of `load_embedder` and `sentence_reader`, and the `options`.
+    `embedder` are the arguments of `load_embedder`, and `text` those of `sentence_reader`.
     """
 
-    def __init__(self, num_cpus: int, settings: Mapping[str, Any]):
+    def __init__(
+        self, num_cpus: int, embedder: dict[str, Any], text: dict[str, Any], options: OutputOptions
+    ):
         limit_threads(num_cpus)
-        self._settings = settings
-        self._output = ParquetOutput(OutputOptions(**settings["options"]))
-        self._columns = settings["format"], settings["token_column"]
+        self._arguments = embedder
+        self._text = text
+        self._output = ParquetOutput(options)
 
     @functools.cached_property
     def _embedder(self) -> Any:
-        names = ("model", "layers", "precision", "batch_tokens")
-        return load_embedder(**{name: self._settings[name] for name in names})
+        return load_embedder(**self._arguments)
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))
         try:
-            count = count_sentences(sentences_of(part, *self._columns))
-            sentences, embedded = itertools.tee(sentences_of(part, *self._columns))
+            count = count_sentences(sentences_of(part, **self._text))
+            sentences, embedded = itertools.tee(sentences_of(part, **self._text))
             arrays = self._embedder.embed(sentence.tokens for sentence in embedded)
             with atomic_file(item["path"]) as path:
                 self._output.write_shard(path, part.first, sentences, arrays, part.file, count)
@@ -260,3 +276,53 @@ class _ShardWriter:
             # Returned, because a retry would not help, and Ray would wrap the error in another one.
             return {"sentences": 0, "error": pickle.dumps(error)}
         return {"sentences": count.sentences, "error": b""}
+
+
+def parts_of(
+    path: str | os.PathLike,
+    format: str | None = None,
+    token_column: int | None = None,
+    part_bytes: int = PART_BYTES,
+) -> list[TextPart]:
+    """Divides a file at line ends into parts, and counts their sentences.
+
+    Compressed files and columns are one part; an empty file has none. The last line of a part may
+    exceed `part_bytes`. For the other arguments and errors, see `sentence_reader`.
+    """
+    path = os.fspath(path)
+    if (format or format_of(path)) == "text" and not is_compressed(path):
+        return list(_text_parts(path, part_bytes))
+    count = sum(1 for _ in sentence_reader(path, format, token_column)())
+    return [TextPart(path, None, None, 0, count)] if count else []
+
+
+def _text_parts(path: str, part_bytes: int) -> Iterator[TextPart]:
+    first = start = 0
+    with open(path, "rb") as file:
+        while chunk := file.read(part_bytes):
+            chunk += file.readline()
+            count = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+            yield TextPart(path, start, start + len(chunk), first, count)
+            first, start = first + count, start + len(chunk)
+
+
+def sentences_of(
+    part: TextPart, format: str | None = None, token_column: int | None = None
+) -> Iterator[FileSentence]:
+    """Yields the sentences of a part, or raises `ValueError` if the file has changed."""
+    if part.start is None:
+        sentences, size = sentence_reader(part.file, format, token_column)(), 0
+    else:
+        with open(part.file, "rb") as file:
+            file.seek(part.start)
+            stream = io.BytesIO(file.read(part.end - part.start))
+        stream.name = part.file  # for error messages
+        sentences, size = text_sentences(stream, part.first), len(stream.getvalue())
+    count = 0
+    for count, sentence in enumerate(sentences, start=1):  # noqa: B007 - counts them
+        yield sentence
+    if count != part.sentences or size != (part.end or 0) - (part.start or 0):
+        raise ValueError(
+            f"{part.file} has changed since the job began. Start again with another output folder, "
+            "or replace it (overwrite=True, --overwrite)."
+        )

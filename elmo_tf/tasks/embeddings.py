@@ -12,13 +12,13 @@ from keras import ops
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.layers.char_cnn import CharCNN
-from elmo_tf.layers.tracked_parts import TrackedParts
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.models.token_encoder import cut_characters
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids
-from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import is_token
+from elmo_tf.text.sentence_files import is_utf_8
 
 _STDDEV = 0.1  # of the initial vectors; about that of published ones
 

@@ -13,7 +13,7 @@ import keras
 from absl import logging
 
 import elmo_tf.tasks
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import TASKS, TaskConfig
 from elmo_tf.tasks.scores import label_scores

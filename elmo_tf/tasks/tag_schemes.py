@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from elmo_tf.config_checks import check_choice
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.text.sentence_files import is_utf_8
 
 OUTSIDE = "O"
 SCHEMES = ("BIO", "IOB1", "BIOUL")

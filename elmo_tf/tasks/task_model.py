@@ -9,11 +9,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.layers.tracked_parts import TrackedParts
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.tasks.embeddings import TokenVectors
-from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
+from elmo_tf.text.sentence_files import is_utf_8
 
 NO_TAG = -1  # of padding, in `y` of models that label tokens
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM

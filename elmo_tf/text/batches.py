@@ -4,15 +4,41 @@ TensorFlow keeps memory for every shape that it has seen.
 """
 
 import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 # Row counts are rounded up to a power of two, or above this to a multiple of it.
 _ROWS = 8
 # Maximum number of rows of a packed batch. More are not faster.
 _MOST_ROWS = 80
+# Batches that are read ahead, so that sentences of similar length can share a batch.
+BATCHES_AHEAD = 8
+
+
+def in_batches(
+    items: Iterable[_Item],
+    batch_tokens: int,
+    run: Callable[[list[_Item]], Iterable[_Result]],
+    length: Callable[[_Item], int] = len,
+    positions_per_token: int = 1,
+) -> Iterator[_Result]:
+    """Yields the result of each item, in order, and reads a bounded number of items ahead.
+
+    Args:
+        items: sentences, whose number of tokens `length` returns. A boundary is added to each.
+        batch_tokens, positions_per_token: see `length_batches`.
+        run: returns the results of a batch of items, the longest last.
+    """
+    items = iter(items)
+    while group := read_ahead(items, BATCHES_AHEAD * batch_tokens, length):
+        results: dict[int, _Result] = {}
+        lengths = [length(item) + 1 for item in group]
+        for batch in length_batches(lengths, batch_tokens, positions_per_token):
+            results |= zip(batch, run([group[index] for index in batch]), strict=True)
+        yield from (results[index] for index in range(len(group)))
 
 
 def length_batches(

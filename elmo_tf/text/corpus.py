@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.progress import progress
-from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, suspicions
+from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings, suspicions
 from elmo_tf.text.sentences import split_tokens
 from elmo_tf.text.vocabulary import (
     UNKNOWN_ID,

@@ -5,15 +5,16 @@ Empty lines are kept as empty sentences, unlike in a training corpus, where they
 
 import collections
 import os
-from collections.abc import Callable, Container, Iterable, Iterator
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from absl import logging
+
 from elmo_tf.config_checks import check_choice
-from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
-from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, suspicions
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
-from elmo_tf.text.vocabulary import TextSource, sentence_lines
+from elmo_tf.text.vocabulary import TextSource, read_lines, sentence_lines
 
 FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
@@ -162,3 +163,174 @@ def count_sentences(
             counts["cut"] += any(len(t) * 4 > limit.length and limit.is_exceeded(t) for t in tokens)
         counts["unknown"] += vocabulary is not None and any(t not in vocabulary for t in tokens)
     return SentenceCount(longest=longest, **counts)
+
+
+# Token columns, counted from 1.
+TOKEN_COLUMNS = {"conll": 1, "conllu": 2}
+_DOCUMENT_MARKS = ("-DOCSTART-", "#begin document", "#end document")
+# Ids of multiword tokens, `3-4`, and of empty nodes, `5.1`.
+_NOT_A_WORD = re.compile(r"\d+[-.]\d+")
+
+
+class Row(NamedTuple):
+    """The fields of a token's line."""
+
+    line: int  # in the file, from 1
+    fields: list[str]
+
+
+def column_sentences(
+    path: str | os.PathLike, format: str, warns: bool = True
+) -> Iterator[list[Row]]:
+    """Yields the rows of each sentence, at least one.
+
+    Lines are split at tabs, or at whitespace if they have no tab. An empty line or a document
+    marker ends a sentence. In the format "conllu" (Universal Dependencies), so does a word number
+    1, with a warning if `warns`, and comments, multiword tokens (`3-4`) and empty nodes (`5.1`) are
+    skipped.
+
+    Raises:
+        ValueError: a line of "conllu" does not begin with a number, or see `read_lines`.
+        OSError: the file cannot be read.
+    """
+    is_universal = format == "conllu"
+    rows: list[Row] = []
+    num_restarts = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        if is_universal and line.startswith("#"):
+            continue
+        if not line.strip() or (not is_universal and line.startswith(_DOCUMENT_MARKS)):
+            if rows:
+                yield rows
+            rows = []
+            continue
+        fields = fields_of(line)
+        if is_universal and not fields[0].isdecimal():
+            if not _NOT_A_WORD.fullmatch(fields[0]):
+                raise ValueError(
+                    f"{os.fspath(path)}, line {number}: a line of CoNLL-U must begin with a word "
+                    f"number: {_shown(fields)}. Specify the file's format (format, --input-format)."
+                )
+            continue
+        if is_universal and rows and fields[0] == "1":
+            num_restarts += 1
+            yield rows
+            rows = []
+        rows.append(Row(number, fields))
+    if rows:
+        yield rows
+    if num_restarts and warns:
+        logging.warning(
+            "%s: sentences without an empty line before them, where the word numbers restart at 1: "
+            "%s.",
+            *(os.fspath(path), f"{num_restarts:,}"),
+        )
+
+
+def fields_of(line: str) -> list[str]:
+    """Splits a line at tabs, or at whitespace if it has no tab."""
+    return [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
+
+
+def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: str) -> list[str]:
+    """Returns column `number`, from 1, of a sentence; `content` is "token" or "tag", for messages.
+
+    Raises:
+        ValueError: the column is missing or empty in a row.
+    """
+    for row in rows:
+        if len(row.fields) < number or not row.fields[number - 1]:
+            raise ValueError(
+                f"{os.fspath(path)}, line {row.line}: no column {number} with a {content}: "
+                f"{_shown(row.fields)}. Specify another column ({content}_column, "
+                f"--{content}-column) or the file's format."
+            )
+    return [row.fields[number - 1] for row in rows]
+
+
+def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
+    """Returns the number of the last column.
+
+    Raises:
+        ValueError: a row has more or fewer columns than the `first` row of the file.
+    """
+    width = len(first.fields)
+    for row in rows:
+        if len(row.fields) != width:
+            raise ValueError(
+                f"{os.fspath(path)}, line {row.line}: {len(row.fields)} columns, but line "
+                f"{first.line} has {width}, so the last column differs: {_shown(row.fields)}. "
+                "Specify the column (tag_column, --tag-column), unless the file is plain text."
+            )
+    return width
+
+
+def _shown(fields: Sequence[str]) -> str:
+    return repr(" ".join(fields)[:80])
+
+
+# Kinds of suspicious lines in any text, and their descriptions.
+LINE_KINDS = {
+    "invalid": "with invalid UTF-8 (read byte for byte; another encoding?)",
+    "nul": "with NUL bytes (UTF-16?)",
+    "boundary": "with a token <S> or </S> (names of the sentence boundaries)",
+    "space": "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)",
+}
+_BOUNDARIES = {"<S>", "</S>"}
+_WIDE_SPACES = re.compile(r"\S[\u00a0\u3000]+\S")
+
+
+def suspicions(line: str, tokens: Sequence[str] | None = None) -> Sequence[str]:
+    """Returns the keys of `LINE_KINDS` that apply to a line, or to tokens joined by spaces."""
+    if line.isascii() and ">" not in line and "\0" not in line:
+        return ()  # fast: most lines
+    kinds = {
+        "invalid": not is_utf_8(line),
+        "nul": "\0" in line,
+        "boundary": "S>" in line
+        and not _BOUNDARIES.isdisjoint(line.split() if tokens is None else tokens),
+        "space": _is_split_at_wide_space(line, tokens),
+    }
+    return [kind for kind, applies in kinds.items() if applies]
+
+
+def _is_split_at_wide_space(line: str, tokens: Sequence[str] | None) -> bool:
+    if "\u00a0" not in line and "\u3000" not in line:
+        return False
+    # Tokens of columns may contain such spaces.
+    is_whole = tokens is not None and any(map(_WIDE_SPACES.search, tokens))
+    return not is_whole and _WIDE_SPACES.search(line) is not None
+
+
+def data_warnings(counts: Mapping[str, int], kinds: Mapping[str, str] = LINE_KINDS) -> str:
+    """Summarizes counts of `kinds` as a line of text, empty if all are 0."""
+    parts = [f"{counts[kind]:,} {text}" for kind, text in kinds.items() if counts.get(kind)]
+    return f"Suspicious lines: {', '.join(parts)}." if parts else ""
+
+
+def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:
+    """An error in a line of a file."""
+    return ValueError(f"{os.fspath(path)}, line {line}: {message}")
+
+
+def is_utf_8(line: str) -> bool:
+    """Whether a line was valid UTF-8: it contains no surrogate of an invalid byte."""
+    if line.isascii():
+        return True
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def warn_of_invalid_utf_8(
+    path: str | os.PathLike, items: Iterable[Iterable[str]], kind: str
+) -> None:
+    """Logs how many items, each of several strings, have invalid UTF-8, if any."""
+    is_valid = [all(map(is_utf_8, strings)) for strings in items]
+    if not all(is_valid):
+        logging.warning(
+            "%s: %s of %s %s have invalid UTF-8, which is kept. Is it another encoding?",
+            *(os.fspath(path), f"{is_valid.count(False):,}", f"{len(is_valid):,}", kind),
+        )

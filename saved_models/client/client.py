@@ -26,7 +26,7 @@ from elmo_tf.saved_models.messages import (
     predict_request,
     sentence_batches,
 )
-from elmo_tf.text.sentence_lists import Sentence
+from elmo_tf.text.inputs import Sentence
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
 

@@ -7,10 +7,9 @@ import tensorflow as tf
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, add_boundaries
-from elmo_tf.models.weights import copied_bilm
 from elmo_tf.processors import PRECISIONS
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch, with_a_token
 from elmo_tf.text.sentences import WHITESPACE

@@ -3,14 +3,16 @@
 import json
 import re
 
+import h5py
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from elmo_tf import load_bilm, save_bilm
-from elmo_tf.checkpoints.locations import CHECKPOINT_FORMATS, open_checkpoint
-from elmo_tf.checkpoints.weight_files import variables_by_path
-from elmo_tf.models.weights import model_digest
+from elmo_tf.checkpoints.load import CHECKPOINT_FORMATS, open_checkpoint
+from elmo_tf.checkpoints.names import WeightRule, weight_rules
+from elmo_tf.checkpoints.weight_files import read_weights, variables_by_path, write_weights
+from elmo_tf.models.bilm import model_digest
 from reference import checkpoint, manylangs, tf1_training
 from torch_files import legacy_file, zip_file
 
@@ -93,7 +95,7 @@ def check_refused(folder, loaded, message, error=ValueError):
     """Loading raises a one-line error, and changes no variable."""
     before = model_digest(loaded)
     with pytest.raises(error, match=message) as caught, open_checkpoint(folder) as opened:
-        opened.read_weights(opened.config, variables_by_path(loaded), None)
+        opened.read_weights(opened.config, variables_by_path(loaded))
     assert "\n" not in str(caught.value)
     assert model_digest(loaded) == before
 
@@ -165,3 +167,66 @@ def test_the_error_names_a_missing_file(kind, loaded, tmp_path):
         (tmp_path / name).unlink()
         pattern = rf"{name}|\*{name}" if "weights" not in name else "weights"
         check_refused(tmp_path, loaded, pattern, FileNotFoundError)
+
+
+def test_floats_of_any_size_are_read_as_float32_but_integers_are_refused(tmp_path, bilm, weights):
+    arrays = {name: array.astype(np.float64) for name, array in weights.items()}
+    arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.float16)
+    Published().write(tmp_path, arrays)
+
+    read = variables_by_path(load_bilm(tmp_path))
+
+    table = read["token_encoder/char_cnn/char_embedding"].numpy()
+    np.testing.assert_array_equal(table, weights["char_embed"])
+    assert read["token_encoder/projection/bias"].dtype == "float32"
+    integers = weights[Published.name].astype(np.int32)
+    Published().write(tmp_path, {**weights, Published.name: integers})
+    message = rf"`{Published.name}` in .*weights.hdf5 must contain floats. Received: int32"
+    check_refused(tmp_path, bilm, message)
+
+
+def test_a_file_that_another_process_writes_is_not_called_damaged(tmp_path, bilm, weights, locked):
+    Published().write(tmp_path, weights)
+    message = r"weights\.hdf5 is open for writing in another process\. Wait until"
+
+    with locked(tmp_path / "weights.hdf5"):
+        check_refused(tmp_path, bilm, message, BlockingIOError)
+    assert model_digest(load_bilm(tmp_path)) == model_digest(bilm)
+
+
+def test_the_error_names_a_damaged_dataset(tmp_path, bilm, weights):
+    Published().write(tmp_path, weights)
+    path = tmp_path / "weights.hdf5"
+    with h5py.File(path, "w") as file:
+        for name, array in weights.items():
+            file.create_dataset(name, data=array, fletcher32=True, chunks=array.shape)
+    content = path.read_bytes()
+    value = weights[Published.name].tobytes()
+    assert content.count(value) == 1
+    path.write_bytes(content.replace(value, b"\x01" + value[1:]))
+
+    message = rf"Cannot read `{Published.name}` from .*weights\.hdf5.*damaged: download"
+    check_refused(tmp_path, bilm, message)
+
+
+def test_the_error_names_a_variable_without_a_rule(tmp_path, bilm, weights):
+    arrays = {name: array for name, array in weights.items() if name != Published.name}
+    Published().write(tmp_path, arrays)
+    rules = [rule for rule in weight_rules(bilm.config) if rule.dataset in arrays]
+
+    with pytest.raises(
+        ValueError, match=r"no values for the variables backward_lstm/lstm_0/cell/k"
+    ):
+        read_weights(tmp_path / "weights.hdf5", rules, variables_by_path(bilm))
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, bilm):
+    path = tmp_path / "weights.hdf5"
+    path.write_bytes(b"old")
+    rules = [*weight_rules(bilm.config), WeightRule("extra", ("no/such/variable",))]
+
+    with pytest.raises(KeyError, match=r"no/such/variable"):
+        write_weights(path, rules, variables_by_path(bilm))
+
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["weights.hdf5"]

@@ -11,10 +11,10 @@ import pytest
 
 import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
-from elmo_tf.checkpoints import named_models
+from elmo_tf.checkpoints import downloads
 from elmo_tf.checkpoints.load import load_config, load_language_model
 from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
-from elmo_tf.models.weights import model_digest
+from elmo_tf.models.bilm import model_digest
 from elmo_tf.saved_models.exporting.export import export
 from reference import manylangs as reference
 from torch_files import legacy_file
@@ -211,7 +211,7 @@ def test_a_model_of_the_published_shape_loads_within_10_seconds(tmp_path):
 def archive(website, monkeypatch, tmp_path, manylangs):
     """Serves a checkpoint under a published file name; returns its cache folder."""
     folder, address = website
-    monkeypatch.setattr(named_models, "_MANYLANGS_ADDRESS", address)
+    monkeypatch.setattr(downloads, "_MANYLANGS_ADDRESS", address)
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
     with zipfile.ZipFile(folder / "142.zip", "w") as packed:
         for file in manylangs.iterdir():
@@ -232,13 +232,13 @@ def test_two_processes_may_unpack_a_named_model_at_once(archive, is_later, monke
     def unpack_concurrently(file, folder):
         if is_later:
             unpack(file, folder)
-        monkeypatch.setattr(named_models, "unpack", unpack)
-        named_models.NamedModel("manylangs-de").fetch()
+        monkeypatch.setattr(downloads, "unpack", unpack)
+        downloads.NamedModel("manylangs-de").fetch()
         if not is_later:
             unpack(file, folder)
 
-    unpack = named_models.unpack
-    monkeypatch.setattr(named_models, "unpack", unpack_concurrently)
+    unpack = downloads.unpack
+    monkeypatch.setattr(downloads, "unpack", unpack_concurrently)
 
-    assert named_models.NamedModel("manylangs-de").fetch() == archive
+    assert downloads.NamedModel("manylangs-de").fetch() == archive
     assert not list(archive.glob("*.zip"))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import load_bilm
-from elmo_tf.checkpoints import named_models
+from elmo_tf.checkpoints import downloads
 from elmo_tf.checkpoints.load import has_softmax, load_language_model, load_vocabulary
 
 SENTENCES = ["the cat sat", "", "한국어"]
@@ -17,7 +17,7 @@ SMALL = "elmo_2x1024_128_2048cnn_1xhighway"
 def published(website, monkeypatch, checkpoint_directory):
     """A function that serves a small checkpoint under a published name; returns its folder."""
     folder, address = website
-    monkeypatch.setattr(named_models, "_ADDRESS", address)
+    monkeypatch.setattr(downloads, "_ADDRESS", address)
 
     def put(name):
         target = folder / name.removeprefix("elmo_")
@@ -52,7 +52,7 @@ def test_a_published_model_is_downloaded_once(published, cache, bilm):
 
 
 def test_the_offline_error_names_the_files_and_their_target_folder(monkeypatch, cache):
-    monkeypatch.setattr(named_models, "_ADDRESS", "http://127.0.0.1:9/elmo")
+    monkeypatch.setattr(downloads, "_ADDRESS", "http://127.0.0.1:9/elmo")
     wanted = (
         rf"Cannot download http.*{MEDIUM}_options.json: .* without a network, "
         rf"download http://127.0.0.1:9/elmo/{MEDIUM[5:]}/{MEDIUM}_options.json and http.*"
@@ -126,7 +126,7 @@ def test_the_error_names_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
 
 
 def test_missing_built_in_model_files_raise_an_error(monkeypatch):
-    monkeypatch.setattr(named_models, "_SHIPPED", {"small-en": "none"})
+    monkeypatch.setattr(downloads, "_SHIPPED", {"small-en": "none"})
 
     with pytest.raises(
         FileNotFoundError, match=r"files of small-en are missing in .*none: .*Reinstall"

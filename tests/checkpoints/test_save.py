@@ -9,8 +9,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
-from elmo_tf.checkpoints.load import load_language_model
-from elmo_tf.checkpoints.locations import open_checkpoint
+from elmo_tf.checkpoints.load import load_language_model, open_checkpoint
 from elmo_tf.checkpoints.save import dump_token_embeddings, save_language_model, save_softmax
 from elmo_tf.extras import MissingExtraError
 from elmo_tf.layers import SampledSoftmax

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLM, Embedder
-from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
+from elmo_tf.embedding.vector_output import mean_over_tokens
 from elmo_tf.evaluation import differences
 from elmo_tf.evaluation.stored_vectors import OldVectors
 

@@ -171,20 +171,24 @@ def test_a_wrong_config_or_vocabulary_is_refused():
         BiLM(BiLMConfig(None, tiny.lstm, num_tokens=7), vocabulary=vocabulary)
 
 
-def test_mixed_precision_is_close_to_float32(keras_round_trip, fresh_bilm):
-    expected = fresh_bilm()
-    bilm = BiLM(expected.config, dtype="mixed_bfloat16")
+@pytest.mark.parametrize("stateful", [False, True])
+def test_mixed_precision_is_close_to_float32(keras_round_trip, fresh_bilm, stateful):
+    expected = fresh_bilm(stateful=stateful)
+    bilm = BiLM(expected.config, stateful=stateful, dtype="mixed_bfloat16")
     bilm.set_weights(expected.get_weights())
 
-    outputs = bilm(SENTENCES)
-    trained = bilm(SENTENCES, training=True)
-
     # The vectors are below 2; the errors of bfloat16 (eight bits, 0.4 %) add up over a few steps.
-    for layers in (outputs["layers"], trained["layers"]):
+    for training in (False, True, False):
+        layers = bilm(SENTENCES, training=training)["layers"]
         assert layers.dtype == bilm.compute_dtype
         np.testing.assert_allclose(
             tf.cast(layers, tf.float32), expected(SENTENCES)["layers"], atol=0.03
         )
-    np.testing.assert_array_equal(keras_round_trip(bilm)(SENTENCES)["layers"], outputs["layers"])
+    bilm.reset_states()
+    bilm.warm_start(["some text"])
+    assert bilm.initial_state.dtype == "float32"
+    assert bilm.initial_state.numpy().any()
+    loaded = keras_round_trip(bilm)
+    np.testing.assert_array_equal(loaded(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
     vectors = tf.cast(bilm.token_embeddings(TOKENS[0]), tf.float32)
     np.testing.assert_allclose(vectors, expected.token_embeddings(TOKENS[0]), atol=0.03)

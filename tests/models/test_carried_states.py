@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, load_bilm
+from elmo_tf import load_bilm
 from reference import bilm as reference
 
 BATCHES = [
@@ -88,21 +88,3 @@ def test_an_invalid_warm_start_raises_an_error_and_changes_no_state(fresh_bilm):
         bilm.warm_start(["some", ["text", 7]])
 
     np.testing.assert_array_equal(bilm.initial_state, before)
-
-
-def test_mixed_precision_carries_states_too(fresh_bilm):
-    expected = fresh_bilm(stateful=True)
-    bilm = BiLM(expected.config, stateful=True, dtype="mixed_bfloat16")
-    bilm.set_weights(expected.get_weights())
-
-    for batch in BATCHES:
-        layers = bilm(batch)["layers"]
-        assert layers.dtype == bilm.compute_dtype
-        # Vectors are below 2, a bfloat16 has eight bits, and errors add up over three batches.
-        np.testing.assert_allclose(
-            tf.cast(layers, tf.float32), expected(batch)["layers"], atol=0.03
-        )
-    bilm.reset_states()
-    bilm.warm_start(["some text"])
-    assert bilm.initial_state.dtype == "float32"
-    assert bilm.initial_state.numpy().any()

@@ -10,8 +10,8 @@ import tensorflow as tf
 from elmo_tf import BiLMConfig, LSTMConfig, Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
+from elmo_tf.models.bilm import model_digest
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.models.weights import model_digest
 from elmo_tf.text.windows import lm_windows
 from reference import bilm as reference
 from reference import checkpoint

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from elmo_tf import BiLM, Embedder, save_bilm
-from elmo_tf.embedding.outputs.parquet_output import ParquetOutput
-from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.embedding.vector_formats import ParquetOutput
+from elmo_tf.embedding.vector_output import OutputOptions
 from elmo_tf.pipelines import embed_with_ray
-from elmo_tf.pipelines.ray_job import _checked_count
-from elmo_tf.pipelines.text_parts import TextPart
+from elmo_tf.pipelines.ray_job import TextPart, _checked_count
 from elmo_tf.text.sentence_files import FileSentence, SentenceCount, sentence_reader
 from vector_files import read_shards, vectors_of
 

@@ -1,10 +1,19 @@
 """Functions that check inputs. Tests of the inputs of a biLM are in tests/models."""
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.inputs import checked_inputs, is_token, refuse_sentences_as_tokens, row_lengths
+from elmo_tf.text.inputs import (
+    checked_inputs,
+    is_token,
+    refuse_sentences_as_tokens,
+    row_lengths,
+    sentence_items,
+    token_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +61,8 @@ def test_a_column_of_sentences_is_refused(column):
     message = r"Pass sentences as strings of shape \(batch,\).*whitespace in row: \[[01]\]"
     with pytest.raises(ValueError, match=message):
         refuse_sentences_as_tokens(column)
+    with pytest.raises(ValueError, match=message):
+        sentence_items(column)
     with pytest.raises((ValueError, TypeError)):
         checked_inputs(column, None)
 
@@ -98,3 +109,58 @@ def test_a_graph_refuses_lengths_with_a_different_number_of_rows(lengths):
     assert check(tf.constant([["a", "b"]]), tf.constant([2])).numpy().tolist() == [2]
     with pytest.raises(tf.errors.InvalidArgumentError, match="one number per row"):
         check(tf.constant([["a", "b"]]), tf.constant(lengths, tf.int32))
+
+
+TEXTS = ["the cat", "", "두 단어"]
+TOKEN_LISTS = [sentence.split() for sentence in TEXTS]
+RAGGED_TOKENS = tf.ragged.constant(TOKEN_LISTS)
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        TEXTS,
+        TOKEN_LISTS,
+        iter(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS, object),
+        np.array([[*tokens, *[""] * (3 - len(tokens))] for tokens in TOKEN_LISTS]),
+        pandas.Series(TEXTS),
+        pandas.Series(TOKEN_LISTS),
+        pyarrow.array(TEXTS),
+        pyarrow.chunked_array([TEXTS[:1], TEXTS[1:]]),
+        tf.constant(TEXTS),
+        RAGGED_TOKENS.to_tensor("", shape=(3, 4)),
+        RAGGED_TOKENS,
+        tf.data.Dataset.from_tensor_slices(TEXTS),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_all_collections_of_sentences_have_the_same_tokens(sentences):
+    found = [token_bytes(number, item) for number, item in enumerate(sentence_items(sentences))]
+
+    assert found == [[token.encode() for token in tokens] for tokens in TOKEN_LISTS]
+
+
+def test_an_endless_stream_is_not_read_ahead():
+    stream = iter(lambda: "a b", None)
+
+    assert next(iter(sentence_items(stream))) == "a b"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("a b", r"`texts` must be several sentences, not one string: 'a b'"),
+        (None, r"`texts` must be sentences: a list of strings.*Received: None \(of type NoneType"),
+        (7, r"`texts` must be sentences.*Received: 7 \(of type int\)"),
+        ({"text": ["a"]}, r"not a table. Pass one column, for example df.*Received: dict"),
+        (pandas.DataFrame({"text": ["a"]}), r"not a table.*Received: DataFrame"),
+        (pyarrow.table({"text": ["a"]}), r"not a table.*Received: Table"),
+        (tf.data.Dataset.from_tensor_slices(["a"]).batch(1), r"call `unbatch\(\)`"),
+        (tf.data.Dataset.range(2), r"one string per element.*int64"),
+    ],
+)
+def test_other_values_are_refused(value, message):
+    with pytest.raises(TypeError, match=message):
+        sentence_items(value, "texts")

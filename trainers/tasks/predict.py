@@ -10,7 +10,7 @@ from typing import Any
 
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.files import atomic_file, refuse_file
-from elmo_tf.models.layer_mixes import VectorMix
+from elmo_tf.models.elmo import VectorMix
 from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.config import TaskConfig

@@ -22,15 +22,14 @@ from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.files import atomic_file
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.layer_mixes import LayerMixes, VectorMix
+from elmo_tf.models.elmo import Elmo, LayerMixes, VectorMix
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks import CharacterEmbedding, TaskModel, WordEmbedding
 from elmo_tf.tasks.batches import Layers, distinct_texts
 from elmo_tf.tasks.config import RECORD_FILE, TaskConfig, current_mix
 from elmo_tf.tasks.embeddings import word_counts
 from elmo_tf.tasks.word_vectors import read_word_vectors
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.text.sentence_files import is_utf_8
 from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.workdir import refuse_other_results, refuse_used_workdir
 

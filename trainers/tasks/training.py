@@ -16,8 +16,7 @@ from absl import logging
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, write_json
-from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.weights import model_digest
+from elmo_tf.models.bilm import BiLM, model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
 from elmo_tf.tasks.batches import Batches

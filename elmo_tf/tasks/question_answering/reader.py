@@ -12,7 +12,7 @@ from absl import logging
 from elmo_tf.config_checks import is_int
 from elmo_tf.tasks.scores import answer_scores
 from elmo_tf.tasks.specification import TaskSpecification, refuse_repeated
-from elmo_tf.text.data_warnings import warn_of_invalid_utf_8
+from elmo_tf.text.sentence_files import warn_of_invalid_utf_8
 from elmo_tf.text.tokenizers import Token
 from elmo_tf.text.vocabulary import read_lines
 

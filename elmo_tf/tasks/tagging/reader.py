@@ -17,9 +17,16 @@ from elmo_tf.tasks.tag_schemes import (
     scheme_tags,
     span_types,
 )
-from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
-from elmo_tf.text.data_warnings import warn_of_invalid_utf_8
-from elmo_tf.text.sentence_files import FileSentence, format_of
+from elmo_tf.text.sentence_files import (
+    TOKEN_COLUMNS,
+    FileSentence,
+    Row,
+    column,
+    column_sentences,
+    format_of,
+    last_column,
+    warn_of_invalid_utf_8,
+)
 
 _UPOS_COLUMN = 4  # from 1
 # UPOS, HEAD and DEPREL. In other columns of Universal Dependencies `_` may be a value.

@@ -13,6 +13,9 @@ from elmo_tf.files import refuse_file
 from elmo_tf.settings import checked_dataclass
 from elmo_tf.text.sentence_files import FileSentence
 
+# The file of each shard, and its sentences.
+Shards = Iterable[tuple[Path, Sequence[FileSentence]]]
+
 # Added to the name of the output for the folder of unfinished work.
 UNFINISHED = ".unfinished"
 # Added to the name of the output for the tokens of raw text.
@@ -130,17 +133,13 @@ class VectorOutput(abc.ABC):
                     file.write(np.ascontiguousarray(vectors[place]))
 
     @abc.abstractmethod
-    def join(
-        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
-    ) -> dict[str, Path]:
+    def join(self, shards: Shards, folder: Path) -> dict[str, Path]:
         """Makes the files of the output, in a folder, from all shards with their sentences.
 
         Returns the path of each file, by the suffix to be added to the name of the output.
         """
 
-    def _arrays(
-        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]]
-    ) -> Iterator[tuple[int, FileSentence, np.ndarray]]:
+    def _arrays(self, shards: Shards) -> Iterator[tuple[int, FileSentence, np.ndarray]]:
         """Yields the index of each sentence, the sentence, and its array."""
         index = 0
         for path, sentences in shards:
