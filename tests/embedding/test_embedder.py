@@ -92,7 +92,7 @@ def test_an_endless_iterator_is_read_lazily(embedder):
         ("sum", lambda layers: layers.sum(axis=0)),
         ("concat", lambda layers: np.concatenate(layers, axis=-1)),
     ],
-    ids=str,
+    ids=lambda value: "" if callable(value) else str(value),
 )
 def test_layers_are_selected_or_combined(embedder_of, embedder, monkeypatch, choice, combined):
     # The last sentence is read in windows.
