@@ -111,6 +111,6 @@ def _normalize(layers, mask):
     real = ops.reshape(real, (ops.shape(real)[0], 1, -1, 1))  # (batch, 1, token, 1)
     count = ops.maximum(ops.sum(real) * layers.shape[-1], 1)
     mean = ops.sum(layers * real, axis=(0, 2, 3), keepdims=True) / count  # (1, layer, 1, 1)
-    centred = (layers - mean) * real
-    variance = ops.sum(centred * centred, axis=(0, 2, 3), keepdims=True) / count
-    return ops.cast(centred * ops.rsqrt(variance + 1e-12), dtype)
+    centered = (layers - mean) * real
+    variance = ops.sum(centered * centered, axis=(0, 2, 3), keepdims=True) / count
+    return ops.cast(centered * ops.rsqrt(variance + 1e-12), dtype)

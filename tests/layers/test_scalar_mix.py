@@ -43,11 +43,11 @@ def test_mixing_weights_are_the_softmax_and_the_scale():
 
 def test_layer_norm_equals_the_formula_and_padding_is_zero():
     layers = random_layers()
-    normalised = reference.normalised(layers.astype(np.float64), MASK)
+    normalized = reference.normalized(layers.astype(np.float64), MASK)
 
     mixed = layer_of(layer_norm=True)(layers, mask=MASK)
 
-    expected = reference.scalar_mix(normalised, WEIGHTS, GAMMA)
+    expected = reference.scalar_mix(normalized, WEIGHTS, GAMMA)
     np.testing.assert_allclose(mixed, expected, atol=1e-5)
     assert not np.asarray(mixed)[~MASK].any()
 
@@ -76,5 +76,5 @@ def test_layer_norm_is_computed_in_float32(dtype, scale):
 
     assert mixed.dtype == layers.dtype
     real = np.asarray(keras.ops.cast(layers, "float32")).astype(np.float64)
-    expected = reference.scalar_mix(reference.normalised(real, MASK), WEIGHTS, GAMMA)
+    expected = reference.scalar_mix(reference.normalized(real, MASK), WEIGHTS, GAMMA)
     np.testing.assert_allclose(keras.ops.cast(mixed, "float32"), expected, atol=0.05)

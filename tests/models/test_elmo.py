@@ -29,7 +29,7 @@ def test_vectors_equal_the_formula_and_carry_the_mask(bilm, layers, kwargs):
     elmo = Elmo(bilm, **kwargs)
     mixes = [set_mix(elmo, index) for index in range(elmo.num_mixes)]
     if elmo.layer_norm:
-        layers = reference.normalised(layers.astype(np.float64), MASK)
+        layers = reference.normalized(layers.astype(np.float64), MASK)
 
     vectors = elmo(SENTENCES)
 

@@ -9,7 +9,7 @@ def scalar_mix(layers, weights, gamma):
     return gamma * sum(share * layers[:, j] for j, share in enumerate(shares))
 
 
-def normalised(layers, mask):
+def normalized(layers, mask):
     """Each layer with one mean and one variance over its real tokens; padding is zero."""
     result = np.zeros_like(layers)
     for j in range(layers.shape[1]):

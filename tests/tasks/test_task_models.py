@@ -1,4 +1,4 @@
-"""The behaviour that all task models share."""
+"""The behavior that all task models share."""
 
 import functools
 import inspect

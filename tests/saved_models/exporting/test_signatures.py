@@ -43,7 +43,7 @@ def test_an_exported_mix_equals_the_reference_after_later_changes(bilm, kind, sh
 
     layers = bilm(SENTENCES)["layers"].numpy().astype(np.float64)[:, -len(shares) :]
     if kind == "layer_norm":
-        layers = reference.normalised(layers, MASK)
+        layers = reference.normalized(layers, MASK)
     np.testing.assert_allclose(vectors, reference.scalar_mix(layers, shares, 1.7), atol=1e-4)
     trained = {variable.ref() for variable in exported.trainable_variables}
     assert exported.mixes[0].scaling.value.ref() in trained
