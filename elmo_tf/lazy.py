@@ -45,7 +45,7 @@ def register_lazily(package: str, homes: Mapping[str, str]) -> None:
         for name, home in homes.items():
             # The import replaces this placeholder with the class.
             load = functools.partial(_load, home, name)
-            registered[f"{package}>{name}"] = SimpleNamespace(from_config=load)
+            registered.setdefault(f"{package}>{name}", SimpleNamespace(from_config=load))
 
     if "keras" in sys.modules:
         register(sys.modules["keras"])

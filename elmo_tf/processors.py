@@ -69,7 +69,9 @@ def usable_precision(precision: str) -> str:
     """
     if "bfloat16" not in precision or tf.config.list_physical_devices("GPU"):
         return precision
-    lines = _CPU_FLAGS.read_text().splitlines() if _CPU_FLAGS.exists() else []
+    lines = []
+    with contextlib.suppress(OSError):
+        lines = _CPU_FLAGS.read_text().splitlines()
     flags = next((line.split() for line in lines if line.startswith("flags")), [])
     if not _FAST_FLAGS.isdisjoint(flags):
         return precision

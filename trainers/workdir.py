@@ -128,7 +128,7 @@ def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) 
     changes = [
         f"{before[name]:,} {unit} before, {corpus[name]:,} now"
         for name, unit in units.items()
-        if before[name] != corpus[name]
+        if name in before and before[name] != corpus[name]
     ]
     changes.append("the numbers of sentences and tokens are the same, but the files differ")
     raise ValueError(

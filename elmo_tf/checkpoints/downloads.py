@@ -259,9 +259,11 @@ def _check_kind(file: Path) -> None:
 
 
 def hub_folder(name: str, patterns: Iterable[str]) -> Path:
-    """Downloads a checkpoint from the Hugging Face Hub into its cache, and returns the directory.
+    """Downloads `hf://owner/name` or `hf://owner/name@revision` from the Hugging Face Hub.
 
-    The library's settings apply, such as `HF_HOME`, `HFHUB_OFFLINE` and `HF_TOKEN`. Only files
+    Returns its directory in the Hub's cache.
+
+    The library's settings apply, such as `HF_HOME`, `HF_HUB_OFFLINE` and `HF_TOKEN`. Only files
     that match the patterns are downloaded.
 
     Raises:

@@ -68,18 +68,22 @@ class ManyLangsCheckpoint(Checkpoint):
         parts = ((ENCODER_FILE,), (TOKEN_EMBEDDER_FILE,), (CONFIG_FILE, CHARACTERS_FILE))
         return any(all((path / file).is_file() for file in files) for files in parts)
 
-    @functools.cached_property
+    @property
     def config(self) -> BiLMConfig:
+        return self._config_and_lexicon[0]
+
+    def lexicon(self, config: BiLMConfig) -> Lexicon:
+        return self._config_and_lexicon[1]
+
+    @functools.cached_property
+    def _config_and_lexicon(self) -> tuple[BiLMConfig, Lexicon]:
         file, shape = _shape(self.folder)
         with _named(file):
             _check_kind(shape)
             has_words = bool(shape["token_embedder"]["word_dim"])
-        self._lexicon = Lexicon.load(self.folder, has_words)
+        lexicon = Lexicon.load(self.folder, has_words)
         with _named(file):
-            return _config(shape, self._lexicon)
-
-    def lexicon(self, config: BiLMConfig) -> Lexicon:
-        return self._lexicon
+            return _config(shape, lexicon), lexicon
 
     def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         arrays = {}

@@ -27,7 +27,7 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import PRECISIONS, share_cores_for_embedding, usable_precision
 from elmo_tf.progress import progress
-from elmo_tf.text.batches import read_ahead
+from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.inputs import Sentence, sentence_items, token_bytes
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.sentences import decode, encode
@@ -35,9 +35,8 @@ from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
 
-# Batches that are read ahead, so that sentences of similar length can share a batch. The first
-# group of a stream is smaller, so that the first results come early.
-_FIRST_BATCHES_AHEAD, _BATCHES_AHEAD = 4, 8
+# The first group of a stream is smaller, so that the first results come early.
+_FIRST_BATCHES_AHEAD = 4
 # The process in which an `Embedder` was first used. A fork does not copy TensorFlow's threads.
 _first_process: int | None = None
 
@@ -227,7 +226,7 @@ class Embedder:
             self._warn_of_tokens(new_tokens)
             while arrays:
                 yield arrays.popleft()  # and frees it
-            num_batches = _BATCHES_AHEAD
+            num_batches = BATCHES_AHEAD
 
     def _forget_tokens(self) -> None:
         if not self._keeps_table:
@@ -237,7 +236,7 @@ class Embedder:
     @property
     def group_tokens(self) -> int:
         """Number of tokens, sentence boundaries included, of the sentences read ahead together."""
-        return _BATCHES_AHEAD * self.batch_tokens
+        return BATCHES_AHEAD * self.batch_tokens
 
     def embed_group(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
         """Returns the arrays of `embed` for lists of tokens, in memory.
@@ -255,12 +254,12 @@ class Embedder:
         if self._has_warned:
             return
         limit, vocabulary = self.token_limit, self.bilm.vocabulary
-        tokens = list(map(decode, tokens))
         if limit is not None:
-            unusual = list(filter(limit.is_exceeded, tokens))
+            long = (decode(token) for token in tokens if len(token) > limit.length)
+            unusual = list(filter(limit.is_exceeded, long))
             problem = f"longer than {limit}, of which only the first {limit} are read"
         elif vocabulary is not None:
-            unusual = [token for token in tokens if token not in vocabulary]
+            unusual = [token for token in map(decode, tokens) if token not in vocabulary]
             problem = "not in the vocabulary of the model, and read as <UNK>"
         else:
             return
@@ -366,7 +365,7 @@ class Embedder:
 
 def _batches_ahead(sentences: Iterable[Sentence]) -> int:
     """A list is embedded in large groups; a stream yields its first results earlier."""
-    return _BATCHES_AHEAD if isinstance(sentences, list | tuple) else _FIRST_BATCHES_AHEAD
+    return BATCHES_AHEAD if isinstance(sentences, list | tuple) else _FIRST_BATCHES_AHEAD
 
 
 def _is_forked() -> bool:

@@ -59,7 +59,9 @@ def compare(
     embedders = {
         name: Embedder(source, "all", precision=precision) for name, source in models.items()
     }
-    timed = read_ahead(read_sentences(files), (num_turns + 1) * tokens_per_turn)
+    num_tokens = (num_turns + 1) * tokens_per_turn
+    # Without the boundary that `read_ahead` adds to each sentence.
+    timed = read_ahead(read_sentences(files), num_tokens, lambda tokens: len(tokens) - 1)
     speeds = embedding_speeds(embedders, timed, num_turns)
     results = {}
     for name, source in {**embedders, **(vectors or {})}.items():

@@ -104,7 +104,8 @@ def reported_lines(sources: Iterable[TextSource]) -> Iterator[str]:
     counts: collections.Counter[str] = collections.Counter()
     for source in sources:
         for line in sentence_lines(source):
-            counts.update(suspicions(line))
+            for kind in suspicions(line):
+                counts[kind] += 1
             yield line
     if counts:
         logging.warning("%s", data_warnings(counts))

@@ -158,10 +158,11 @@ def count_sentences(
             counts["blank" if sentence.is_blank else "empty"] += 1
         for kind in suspicions(sentence.text, tokens):
             counts[kind] += 1
-        if limit is not None:
-            # Fast: a character takes at most 4 bytes.
+        # Fast: a character takes at most 4 bytes.
+        if limit is not None and len(sentence.text) * 4 > limit.length:
             counts["cut"] += any(len(t) * 4 > limit.length and limit.is_exceeded(t) for t in tokens)
-        counts["unknown"] += vocabulary is not None and any(t not in vocabulary for t in tokens)
+        if vocabulary is not None:
+            counts["unknown"] += any(token not in vocabulary for token in tokens)
     return SentenceCount(longest=longest, **counts)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent import futures
 
 import grpc
+import tensorflow as tf
 from absl import logging
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -113,7 +114,7 @@ class GrpcEndpoint:
                 code, message = status_of(invalid(f"Cannot parse the request: {error}"))
             except Exception as error:
                 code, message = status_of(error)
-                if code == grpc.StatusCode.INTERNAL:
+                if not isinstance(error, tf.errors.OpError):
                     logging.exception("A request failed.")
             model = request.model_spec.name
             if method == "Predict":

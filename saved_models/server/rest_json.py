@@ -52,19 +52,21 @@ def response(document: dict[str, Any], outputs: dict[str, np.ndarray]) -> dict[s
 
     If there is one output, its values are plain instead of objects.
     """
-    values = {name: _jsonable(name, array) for name, array in outputs.items()}
-    if "inputs" in document:
-        return {"outputs": values if len(values) > 1 else next(iter(values.values()))}
+    has_instances = "instances" in document
     shapes = {name: array.shape for name, array in outputs.items()}
-    if () in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
+    has_rows = () not in shapes.values() and len({shape[0] for shape in shapes.values()}) == 1
+    if has_instances and not has_rows:
         raise invalid(
             f"The outputs do not have one row for each instance: their shapes are {shapes}. "
             "Use 'inputs' instead of 'instances'."
         )
+    values: Any = {name: _jsonable(name, array) for name, array in outputs.items()}
     if len(values) == 1:
-        return {"predictions": next(iter(values.values()))}
-    rows = zip(*values.values(), strict=True)
-    return {"predictions": [dict(zip(values, row, strict=True)) for row in rows]}
+        (values,) = values.values()
+    elif has_instances:
+        rows = zip(*values.values(), strict=True)
+        values = [dict(zip(outputs, row, strict=True)) for row in rows]
+    return {"predictions" if has_instances else "outputs": values}
 
 
 def _columns(
