@@ -59,9 +59,9 @@ _WITHOUT_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": No
 LOG_FILE, RECORD_FILE = "log.jsonl", "training.json"
 AXES = {"step": "step", "tokens": "tokens read (targets of one direction)", "time": "hours"}
 _LOGGED = ["loss", "forward", "backward", "learning_rate", "seconds"]
-# The columns of each panel.
+# The columns of each panel; the loss is drawn if a run lacks its directions.
 _PANELS = {
-    "Training loss (nats per token)": ["forward", "backward"],
+    "Training loss (nats per token)": ["forward", "backward", "loss"],
     "Held-out perplexity per token": ["of forward", "of backward"],
     "Learning rate": ["learning_rate"],
     "Speed (tokens per second)": ["speed"],
@@ -169,9 +169,10 @@ def draw_training(
         for row, (name, run) in enumerate(runs.items()):
             # A space, because matplotlib hides names that begin with an underscore.
             prefix = f" {shortened(visible(name), 40)}, " if len(runs) > 1 else ""
-            for index, column in enumerate(run.columns.intersection(columns)):
+            shown = run.columns.intersection(columns)
+            for index, column in enumerate([name for name in shown if name != "loss"] or shown):
                 values = run.set_index(by)[column].dropna()
-                if column in ("forward", "backward", "speed"):
+                if column in ("forward", "backward", "loss", "speed"):
                     values = values.rolling(window, 1, center=True).mean()
                 look = _LINES[row if prefix else index]
                 dashes = "--" if "backward" in column else "-"

@@ -31,9 +31,10 @@ def test_json_file_does_not_depend_on_the_stdout_format(print_report, tmp_path, 
     print_report(report_format="markdown", json=str(path))
 
     assert json.loads(path.read_text("utf-8")) == CONTENT
+    path.write_text("earlier")
     with pytest.raises(FileExistsError, match=r"results\.json exists\."):
         print_report(json=str(path))
-    assert json.loads(path.read_text("utf-8")) == CONTENT
+    assert path.read_text() == "earlier"
     monkeypatch.setitem(CONTENT, "word", "caf\udce9")  # an invalid byte
     assert print_report(json=str(path), overwrite=True).encode()
     assert json.loads(path.read_text("utf-8"))["word"] == "caf\udce9"

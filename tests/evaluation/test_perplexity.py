@@ -73,12 +73,14 @@ def test_perplexity_equals_the_formula_in_each_measurement(
     assert capsys.readouterr().err == ""
 
 
-def test_a_forward_model_has_only_a_forward_perplexity(forward_model, text, expected):
+def test_a_forward_model_has_only_a_forward_perplexity(forward_model, language_model, text):
     result = perplexity(forward_model, [text])
+    of_both = perplexity(language_model, [text])
 
     assert result.keys() == {"forward", "average", "tokens", "unknown"}
     assert result["average"] == result["forward"]
-    assert result["forward"] == pytest.approx(expected["forward"], rel=1e-5)
+    assert result["forward"] == pytest.approx(of_both["forward"], rel=1e-6)
+    assert result["tokens"] == NUM_TARGETS
 
 
 @pytest.mark.parametrize("tokens_per_row", [1, 5])

@@ -177,7 +177,7 @@ def test_lines_show_the_values_of_the_run(write_run, by):
 
 def test_several_runs_have_different_colors_and_names(write_run, tmp_path):
     run = read_log(write_run())
-    bare = run[["forward", "tokens", "time", "speed"]].dropna()
+    bare = run[["loss", "tokens", "time", "speed"]].dropna()
     names = ["_hidden", "$x$", "$5", "x" * 60, "e", "f"]
     figure = draw_training({**dict.fromkeys(names, run), "bare": bare})
     lines = figure.axes[0].lines
@@ -187,7 +187,8 @@ def test_several_runs_have_different_colors_and_names(write_run, tmp_path):
     assert legend[0::2][:4] == [
         *(" _hidden, forward", " $x$, forward", " $5, forward", f" {'x' * 39}…, forward")
     ]
-    assert legend[-1] == " bare, forward"
+    assert legend[-1] == " bare, loss"
+    assert points(figure.axes[0])[-1] == [[1, 4.5], [2, 3.5], [3, 3.0]]
     save_figure(figure, tmp_path / "picture.svg")
     assert "$x$, forward" in (tmp_path / "picture.svg").read_text()
 
@@ -198,7 +199,7 @@ def test_numbers_of_runs_and_missing_quantities_are_errors(write_run):
         draw_training({})
     with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 8"):
         draw_training(dict.fromkeys("abcdefgh", run))
-    bare = read_log(write_run([{"step": 1, "loss": 2.0, "forward": 2.0}], None, "bare"))
+    bare = read_log(write_run([{"step": 1, "loss": 2.0}], None, "bare"))
     for by in ("tokens", "time"):
         with pytest.raises(ValueError, match=f"bare: the log or training.json lacks the {by}"):
             draw_training({"bare": bare}, by)

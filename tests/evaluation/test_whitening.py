@@ -125,3 +125,4 @@ def test_fewer_vectors_than_features_are_supported():
     classifier = LinearClassifier(vectors, classes, 1.0, 100)
 
     assert classifier.predict(vectors).tolist() == classes.tolist()
+    assert classifier.converged

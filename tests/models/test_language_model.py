@@ -95,6 +95,22 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
     np.testing.assert_allclose(dropped[0][0], 0.5 * layers[-1, :-1, :6], atol=2e-6)
 
 
+def test_all_weights_get_gradients(language_model):
+    window = window_of(SENTENCE)
+    with tf.GradientTape() as tape:
+        outputs, _ = language_model.top_layer_outputs(
+            window["inputs"], language_model.bilm.zero_states(1), training=True
+        )
+        targets = language_model.targets(window["targets"])
+        loss = sum(
+            tf.reduce_mean(language_model.softmax(top[0], ids, seed=[1, 2]))
+            for top, ids in zip(outputs, targets, strict=True)
+        )
+
+    gradients = tape.gradient(loss, language_model.trainable_weights)
+    assert all(gradient is not None for gradient in gradients)
+
+
 def test_a_new_model_has_layer_names_and_is_deterministic_for_a_seed():
     models = []
     for _ in range(2):

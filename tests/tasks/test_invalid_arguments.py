@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier, CharacterEmbedding, WordEmbedding
-from task_models import KINDS, SENTENCES, embeddings, new_model, padded, truth
+from task_models import KINDS, SENTENCES, embeddings, new_model, padded, some_inputs, truth
 
 INTEGERS = {
     "bcn": ["reduction"],
@@ -76,11 +76,15 @@ def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
     [
         (WordEmbedding, ([], 3), "`words` is empty"),
         (WordEmbedding, (["a"], 0), "`dim` must be an integer of at least 1"),
-        (WordEmbedding, (["a"], 3, False, 2), "`num_trained` must be at most the number of words"),
+        (
+            WordEmbedding,
+            (["a"], 3, False, 2),
+            "`num_trained` must be at most the number of words, 1",
+        ),
         (
             CharacterEmbedding,
             (((5, 2),), 16, "relu", 4),
-            "`max_chars` must be an integer of at lea",
+            "`max_chars` must be an integer of at least 5",
         ),
     ],
 )
@@ -146,6 +150,9 @@ def test_invalid_targets_are_refused():
     ):
         with pytest.raises(ValueError, match=f"-1 for padding only.*: {counts}"):
             tagger.per_example_loss(y, outputs, SENTENCES)
+    srl, inputs = new_model("srl"), some_inputs("srl", SENTENCES)
+    with pytest.raises(ValueError, match=r"-1 for padding only.*: \[6 1 0 3\], \[6 6 6 6\]"):
+        srl.per_example_loss(np.maximum(truth("srl"), 0), srl(inputs), inputs)
     with pytest.raises(tf.errors.InvalidArgumentError, match="-1 for padding only"):
         tagger.fit(padded(SENTENCES), shorter, verbose=0)
     with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 1. Received: \[0 1 2 0\]"):

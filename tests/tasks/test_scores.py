@@ -253,12 +253,14 @@ GOLDENS = [
     (KEY, "a bcxb dy z", "1/3 1/3", "5/9 17/42", "11/15 11/20"),
     (KEY, "a bcx dy bz", "1/3 1/3", "5/9 17/42", "11/15 11/20"),
     (KEY, "a bcxB dy z", "1/3 1/4", "5/9 5/16", "31/45 31/60"),
-    (KEY, "a b c d e f", "0 0", "1/2 1", None),
-    (KEY, "abcdef", "1 3/5", "1 7/18", None),
+    (KEY, "a b c d e f", "0 0", "1/2 1", "13/18 13/36"),
+    (KEY, "abcdef", "1 3/5", "1 7/18", "2/9 2/3"),
     (KEY, "axycdez", "1/3 1/6", "17/36 6/49", None),
     ("12345 67 89ABC", "12345 6789ABC", "1 9/10", "1 16/21", None),
     ("ABC DEFG", "AB CD FGH", "2/5 2/4", None, None),
     ("a b c d e f", "a b c d e f", "0 0", "1 1", "1 1"),
+    # Not a test of the reference scorer: the most similar pair is not in the best matching.
+    ("abc d", "abd c", "1/2 1/2", "2/3 2/3", "1/2 1/2"),
 ]
 
 

@@ -264,14 +264,14 @@ def test_train_step_is_traced_once():
 def test_inputs_of_all_shapes_are_traced_once(kind):
     model_class, traced = recording(KINDS[kind][0])
     model = model_class(embeddings=embeddings(), **KINDS[kind][1])
+    predict = getattr(model, {"classifier": "classify", "srl": "tag", "coref": "entities"}[kind])
     traced.clear()  # ignore the call that created the weights
 
     for sentences in (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"], []):
-        model.compiled_predictions(some_inputs(kind, sentences))
+        predict(some_inputs(kind, sentences))
         if kind == "coref":
             speakers = [["Ann"] * len(sentence.split()) for sentence in sentences]
-            inputs = {"tokens": sentences, "speakers": speakers, "genre": "web"}
-            model.compiled_predictions(inputs)
+            predict({"tokens": sentences, "speakers": speakers, "genre": "web"})
 
     assert len(traced) == 1
 

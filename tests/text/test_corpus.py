@@ -266,7 +266,8 @@ def test_suspicious_lines_of_all_files_are_reported_once_after_the_last_line(tmp
 
 
 def test_patterns_match_each_file_once_and_in_order(tmp_path):
-    for name in ("b.txt", "a.txt", "c.dat", "sub/d.txt", "odd[1].txt", ".hidden.txt", ".sub/e.txt"):
+    hidden = (".hidden.txt", "sub/.hidden.txt", ".sub/e.txt")
+    for name in ("b.txt", "a.txt", "c.dat", "sub/d.txt", "odd[1].txt", *hidden):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "folder.txt").mkdir()
@@ -303,9 +304,10 @@ def test_the_error_names_a_file_that_cannot_be_counted(tmp_path, name, error, me
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty.txt").write_text("\n \n")
 
-    with pytest.raises(error, match=message):
-        count_corpus(text_files([tmp_path / name]), Vocabulary.build(["a"]))
-    if error is IsADirectoryError:
+    if error is not ValueError:
+        with pytest.raises(error, match=message):
+            text_files([tmp_path / name])
+    if error is not FileNotFoundError:
         with pytest.raises(error, match=message):
             count_corpus([tmp_path / name], Vocabulary.build(["a"]))
 

@@ -82,15 +82,18 @@ def test_a_resumed_run_does_not_need_the_starting_checkpoint(tmp_path, tuned):
     assert_same_bilm(workdir, tuned[0])
 
 
-def test_tokens_in_both_vocabularies_keep_their_embeddings(tmp_path, settings, unchanged):
+def test_tokens_in_both_vocabularies_keep_their_embeddings(tmp_path, settings, unchanged, caplog):
     vocabulary = Vocabulary.load(settings["vocab"])
     lstm = BiLMConfig.from_options(settings["options"]).lstm
     config = BiLMConfig(None, lstm, num_tokens=len(vocabulary))
     before = LanguageModel.create(config, vocabulary, num_sampled=6)
     save_language_model(before, tmp_path / "first")
+    caplog.set_level("INFO", logger="absl")
     pretrain(PretrainConfig(**unchanged, start_from=tmp_path / "first", workdir=tmp_path / "run"))
     after = load_language_model(tmp_path / "run")
     shared = sorted(set(before.vocabulary.tokens) & set(after.vocabulary.tokens))
+    counts = f"{len(shared)} of {len(shared) + 1}"  # all but "old"
+    assert f"{counts} tokens keep their softmax rows of {tmp_path / 'first'}" in caplog.text
     np.testing.assert_allclose(
         after.bilm.token_embeddings(shared), before.bilm.token_embeddings(shared), atol=1e-7
     )

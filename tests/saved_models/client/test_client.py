@@ -64,6 +64,13 @@ def test_no_sentences_give_no_rows_and_surrogates_their_original_bytes(client):
     assert answer["word_emb"][:, 0, 0].tolist() == [2, 2, 3]  # the last one stands for no byte
 
 
+def test_a_request_above_grpcs_default_limit_is_sent(address):
+    sentences = [f"{'a' * 3000} " * 10] * 200
+    assert sum(map(len, sentences)) > 4 * 1024 * 1024
+    with Client(address, batch_size=200) as client:
+        assert client.predict(sentences)["elmo"][199, 9, 0] == 300_000
+
+
 def test_a_version_can_be_requested(address):
     with Client(address, version=1) as client:
         assert client.predict(["a"])["elmo"][0, 0, 0] == 10

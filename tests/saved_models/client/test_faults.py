@@ -21,11 +21,12 @@ HTTP |= {"INTERNAL": 500, "UNAVAILABLE": 503}
 def start_server(grpc_server, http_server, lengths):
     """Starts a server whose predictions take a time, and fail a number of times with a code.
 
-    Returns its port and the list of calls, with their headers and their path over REST.
+    Returns its port and the list of calls, with their headers and their path over REST. Over REST,
+    `metadata_calls` has the requests of metadata, which are all refused.
     """
 
     def start(scheme, code="OK", times=0, seconds=0.0, port=0, **headers):
-        calls = []
+        calls, start.metadata_calls = [], []
 
         def is_failure(call):
             calls.append(call)
@@ -38,9 +39,11 @@ def start_server(grpc_server, http_server, lengths):
             return lengths(request)
 
         def answer(method, path, headers_in, body):
+            call = {name.lower(): value for name, value in headers_in.items()} | {"": path}
             if path.endswith("/metadata"):
+                start.metadata_calls.append(call)
                 return 501, {}, b'{"error": "no metadata here"}'
-            if is_failure({name.lower(): value for name, value in headers_in.items()} | {"": path}):
+            if is_failure(call):
                 return HTTP[code], headers, b'{"error": "not now"}'
             return 200, {}, ANSWER
 
@@ -201,7 +204,8 @@ def test_headers_are_sent_to_the_path_of_the_address(start_server, scheme):
     headers = {"Authorization": "Bearer key"}
     with Client(address, "my model", version=3, headers=headers) as client:
         client.predict(["a"])
-    (call,) = calls
-    assert call["authorization"] == "Bearer key"
+    calls = start_server.metadata_calls + calls
+    assert [call["authorization"] for call in calls] == ["Bearer key"] * (2 if scheme else 1)
     if scheme:
-        assert call[""] == "/nlp/v1/models/my%20model/versions/3:predict"
+        path = "/nlp/v1/models/my%20model/versions/3"
+        assert [call[""] for call in calls] == [f"{path}/metadata", f"{path}:predict"]

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Elmo, Vocabulary, char_ids
 from elmo_tf.checkpoints.save import save_bilm
-from elmo_tf.saved_models import PunctuationSplitter, export
+from elmo_tf.saved_models import Client, PunctuationSplitter, export, serve
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.messages import read_warmup
@@ -172,3 +172,19 @@ def test_the_command_exports_the_vocabulary_of_the_checkpoint(
     assert "text" in tf.saved_model.load(os.fspath(path)).signatures
     _, of_tokens, *_ = read_warmup(path)
     assert list(tf.make_ndarray(of_tokens.inputs["tokens"])[0]) == [b"the", b"cat"]
+
+
+def test_clients_request_mixes_and_raw_text_by_signature(exported, loaded, mixes):
+    expected, answers = loaded.signatures["text"](tf.constant(TEXT)), []
+    with serve(Path(exported).parent, port=0, rest_port=0) as server:
+        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
+            with Client(address) as client:
+                of_default = client.predict(SENTENCES, outputs="elmo_1")
+                of_mix = client.predict(SENTENCES, outputs="elmo", signature="mix_1")
+                of_text = client.predict(TEXT, outputs=("tokens", "default"), signature="text")
+            np.testing.assert_allclose(of_default["elmo_1"], mixes[1], atol=1e-5)
+            np.testing.assert_allclose(of_mix["elmo"], mixes[1], atol=1e-5)
+            np.testing.assert_allclose(of_text["default"], expected["default"], atol=1e-5)
+            assert of_text["tokens"].tolist() == expected["tokens"].numpy().tolist()
+            answers.append(of_mix["elmo"])
+    np.testing.assert_array_equal(*answers)  # gRPC and REST

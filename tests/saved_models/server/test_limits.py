@@ -153,7 +153,8 @@ def test_a_signature_without_text_has_no_token_limit(signatures):
 @pytest.mark.parametrize(
     ("kind", "limit"),
     [
-        *((Limits, limit) for limit in ({"max_tokens": 0}, {"max_request_bytes": 2**31})),
+        *((Limits, {"max_request_bytes": size}) for size in (0, 2**31)),
+        (Limits, {"max_tokens": 0}),
         *((Batching, limit) for limit in ({"max_batch_size": 0}, {"batch_timeout_micros": -1})),
     ],
 )

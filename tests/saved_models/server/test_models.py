@@ -29,8 +29,12 @@ class Loader:
         self.num_tries += 1
         if (path / "saved_model.pb").read_text() == "broken":
             raise OSError(f"{path} is broken")
-        version = SimpleNamespace(number=number, is_closed=False)
-        version.close = lambda: setattr(version, "is_closed", True)
+
+        def close():
+            assert not version.is_closed
+            version.is_closed = True
+
+        version = SimpleNamespace(number=number, is_closed=False, close=close)
         self.loaded.append(version)
         return version
 

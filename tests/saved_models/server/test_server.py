@@ -116,7 +116,7 @@ def test_stopping_frees_the_ports_and_ends_wait_and_may_be_repeated(model_direct
         assert_free(port)
 
 
-@pytest.mark.parametrize("grace", [30, 0.1])
+@pytest.mark.parametrize("grace", [(), (30,), (0.1,)])  # the default is 30 s
 @pytest.mark.parametrize("address", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
 def test_stopping_answers_running_requests_within_the_grace_period(
     model_directory, slow_predictions, address, grace
@@ -126,8 +126,8 @@ def test_stopping_answers_running_requests_within_the_grace_period(
     with ThreadPoolExecutor(2) as pool, Client(address.format(server), retries=0) as client:
         answer = pool.submit(client.predict, ["a"])
         assert begun.wait(10)
-        stopping = pool.submit(server.stop, grace)
-        if grace < 1:
+        stopping = pool.submit(server.stop, *grace)
+        if grace == (0.1,):
             code = answer.exception(10).code()
             assert code in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
         else:
@@ -136,7 +136,7 @@ def test_stopping_answers_running_requests_within_the_grace_period(
             assert_refused(grpc.StatusCode.UNAVAILABLE, "", client.predict, ["a"])
         release.set()
         stopping.result(10)
-        if grace > 1:
+        if grace != (0.1,):
             assert answer.result(10)["elmo"].shape == (1, 1, 6)
 
 

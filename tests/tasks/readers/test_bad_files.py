@@ -65,6 +65,7 @@ TABLES = [
     ('text,label\n"a\nb",x\n ,x', ", line 4: the text is empty"),
     ("text,label\na, ", ", line 2: the label is empty"),
     ("text,label\na,z", ", line 2: unknown label 'z'. Known labels: x, y"),
+    ("text,label\na,x\na", ", line 3: 1 columns, not 2 as in line 1"),
     ("text,label\na,x\n\na, b,x", ", line 4: 3 columns, not 2 as in line 1"),
     ('text,label\n"a" b,x', r", line 2: not valid CSV \(',' expected after '\"'\)"),
     ('text,label\na,x\n"b,x\nc,y', r", line 3: not valid CSV \(unexpected end of data\)"),
@@ -181,6 +182,10 @@ QUESTIONS = [
         {"data": [{"paragraphs": [{"qas": []}]}]},
         r", data\[0\], paragraphs\[0\]: the string `context` is missing\. Fields: qas",
     ),
+    (
+        {"data": [{"paragraphs": [{"context": "a"}]}]},
+        r", data\[0\], paragraphs\[0\]: the list `qas` is missing",
+    ),
     (squad(passage=" "), r", data\[0\], paragraphs\[0\]: `context` has no token: ' '"),
     (squad({**QUESTION, "id": 3}), r".*, paragraphs\[0\], qas\[0\]: the string `id` is missing"),
     (squad(QUESTION, QUESTION), r".*, qas\[1\]: the id 'q1' occurs twice"),
@@ -188,10 +193,15 @@ QUESTIONS = [
     (squad({**QUESTION, "question": ""}), r", question 'q1': `question` has no token: ''"),
     (squad({**QUESTION, "answers": None}), r", question 'q1': the list `answers` is missing"),
     (
+        squad({**QUESTION, "answers": ["a"]}),
+        r", question 'q1', answers\[0\]: not a JSON object: 'a'",
+    ),
+    (
         squad({**QUESTION, "answers": [{"answer_start": 0}]}),
         r", question 'q1', answers\[0\]: the string `text` is missing",
     ),
     (answered("L", True), r".*answers\[0\]: the integer `answer_start` is missing"),
+    (answered("L", "0"), r".*answers\[0\]: the integer `answer_start` is missing"),
     (
         answered("Luther", 1),
         r", question 'q1', answers\[0\]: the answer 'Luther' is not at `answer_start` 1 of its "
@@ -199,6 +209,7 @@ QUESTIONS = [
     ),
     (answered("Luther", 1000), r".*is not at `answer_start` 1000 .*, where '' is"),
     (answered(".", -1), r".*the answer '\.' is not at `answer_start` -1"),
+    (answered("", 3), r", question 'q1', answers\[0\]: the answer '' has no token"),
     (answered("\n", 17), r".*answers\[0\]: the answer '\\n' has no token"),
 ]
 VECTORS = [
@@ -256,10 +267,16 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
         (read_tagged, "a O", {"scheme": "BILOU"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
         (read_propositions, "go go *", {"layout": "x"}, "`layout` must be one of conll2005"),
         (read_labeled, "text,label\na,x", {}, r"a\.txt: .* must end in \.csv or \.tsv"),
-        (read_sentiment, "(5 a)", {"is_binary": True}, "binary labels need .* 0 to 4 .*'5'"),
+        (
+            read_sentiment,
+            "(5 a)",
+            {"is_binary": True},
+            r"line 1: binary labels need .* 0 to 4 .*'5'",
+        ),
         (read_sentiment, "(5 a)", {"known": ["1"]}, r"line 1: unknown label '5'. Known .*: 1\."),
         (read_sentiment, "", {}, r"a\.txt has no examples"),
         (read_pairs, json.dumps({**PAIR, "gold_label": "-"}), {}, r"a\.txt has no examples"),
+        (read_proposition_lines, "\n", {}, r"a\.txt has no predicates"),
     ],
 )
 def test_wrong_options_are_refused(reader, content, options, message, file):
@@ -268,25 +285,58 @@ def test_wrong_options_are_refused(reader, content, options, message, file):
 
 
 @pytest.mark.parametrize(
-    ("reader", "content", "count"),
+    ("reader", "content", "count", "field", "tokens"),
     [
-        (read_tagged, b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n", "2 of 3 sentences"),
-        (read_propositions, b"caf\xe9 - *\ngo go (V*)\n\nna\xefve -\n", "2 of 2 sentences"),
-        (read_proposition_lines, b"1 caf\xe9 opens", "1 of 1 sentences"),
+        (
+            read_tagged,
+            b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n",
+            "2 of 3 sentences",
+            "tokens",
+            [["caf\udce9"], ["na\udcefve"], ["café"]],
+        ),
+        (
+            read_propositions,
+            b"caf\xe9 - *\ngo go (V*)\n\nna\xefve -\n",
+            "2 of 2 sentences",
+            "tokens",
+            [["caf\udce9", "go"]],
+        ),
+        (
+            read_proposition_lines,
+            b"1 caf\xe9 opens",
+            "1 of 1 sentences",
+            "tokens",
+            [["caf\udce9", "opens"]],
+        ),
         (
             read_documents,
             document("-").encode().replace(b"word0", b"caf\xe9") + document("-").encode(),
             "1 of 2 documents",
+            "sentences",
+            [[["caf\udce9"]], [["word0"]]],
         ),
         (
             read_questions,
             as_bytes(squad(QUESTION, {"id": "q2", "question": "caf"})).replace(b"caf", b"caf\xe9"),
             r"1 of 2 questions \(or their passages\)",
+            "question_tokens",
+            [["Where", "?"], ["caf", "\udce9"]],
+        ),
+        (
+            read_questions,
+            as_bytes(
+                squad(QUESTION, {"id": "q2", "question": "Who?"}, passage=f"{PASSAGE} caf")
+            ).replace(b"caf", b"caf\xe9"),
+            r"2 of 2 questions \(or their passages\)",
+            "passage_tokens",
+            [["Luther", "did", "n't", "go", ".", "caf", "\udce9"]] * 2,
         ),
     ],
 )
-def test_invalid_utf_8_in_tokens_is_kept_and_counted(reader, content, count, file, caplog):
+def test_invalid_utf_8_in_tokens_is_kept_and_counted(
+    reader, content, count, field, tokens, file, caplog
+):
     examples = reader(file(content, "a"))
 
-    assert r"\udce9" in repr(examples)
+    assert [getattr(example, field) for example in examples] == tokens
     assert re.search(rf"/a: {count} have invalid UTF-8", caplog.text)

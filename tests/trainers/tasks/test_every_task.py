@@ -9,13 +9,13 @@ import pytest
 from elmo_tf.tasks.coreference.reader import read_documents
 from elmo_tf.tasks.specification import specification_of
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
-from task_files import FILES, SQUAD, SRL, TREES, config_of
+from task_files import FILES, PAIRS, SQUAD, SRL, TREES, config_of
 
 DROPOUT = {"dropout": 0.3, "elmo_dropout": 0.3}
 SETTINGS = {
     "ner": {"scheme": "IOB1"},
     "pos": {"has_elmo": False, "lowercase": True},
-    "sst": {"placement": "both", "mix": "average", "phrases": 1},
+    "sst": {"placement": "both", "mix": "average", "phrases": 1, "binary": True},
     "snli": {"placement": "output", "layer_norm": True},
     "classify": {"model": "bilstm", "fine_tune": True},
     "squad": {"placement": "both", "optimizer": "adadelta", "ema": 0.9, **DROPOUT},
@@ -59,9 +59,10 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
 
     assert scores == record["best"]["dev"]
     number = predict_task(workdir, files[task], again)
-    assert again.read_bytes().startswith(out.read_bytes())
+    written = again.read_bytes()
+    assert written.startswith(out.read_bytes()) if task == "snli" else written == out.read_bytes()
     specification = specification_of(task)
-    examples = specification.read([str(files[task])], config_of(task))
+    examples = specification.read([str(files[task])], config_of(task, binary=task == "sst"))
     unlabeled = 1 if task == "snli" else 0  # a pair without a gold label
     assert number == specification.count(examples) + unlabeled
     read = specification.read_predictions(out, examples)
@@ -106,7 +107,9 @@ def test_texts_are_predicted_in_their_order(predicted, trained, task):
         assert [cells[0] for cells in columns] == tokens
     else:
         assert [text for _, text in columns] == ["a good film", "", "a bad film"]
-        assert {label for label, _ in columns} <= set(trained(task)[1]["labels"])
+        labels = trained(task)[1]["labels"]
+        assert labels == (["negative", "positive"] if task == "sst" else ["bad", "good"])
+        assert {label for label, _ in columns} <= set(labels)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,9 @@ def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
 
 
 def test_pairs_are_predicted_as_json_lines(predicted):
-    _, lines = predicted("snli", FILES["snli"][1], name="in.jsonl")
+    pairs = [json.dumps({**pair, "gold_label": 0}) for pair in PAIRS]  # without a usable label
+
+    _, lines = predicted("snli", "\n".join(pairs), name="in.jsonl")
 
     rows = [json.loads(line) for line in lines]
     assert [row["sentence2"] for row in rows] == ["He rests .", "He runs .", "A cat"]
@@ -175,11 +180,14 @@ def test_roles_of_lines_and_columns_are_joined_with_their_words(predicted, tmp_p
 def test_the_file_of_words_is_not_overwritten_silently(trained, tmp_path):
     (tmp_path / "in.txt").write_text("1 Cats love hats\n")
     (tmp_path / "out.props.words").write_text("mine")
+    paths = trained("srl")[0], tmp_path / "in.txt", tmp_path / "out.props"
 
     with pytest.raises(FileExistsError, match=r"out\.props\.words"):
-        predict_task(trained("srl")[0], tmp_path / "in.txt", tmp_path / "out.props")
+        predict_task(*paths)
     assert not (tmp_path / "out.props").exists()
     assert (tmp_path / "out.props.words").read_text() == "mine"
+    predict_task(*paths, overwrite=True)
+    assert (tmp_path / "out.props.words").read_text() == "Cats\nlove\nhats\n\n"
 
 
 def test_written_roles_are_read_again_with_the_same_tags(tmp_path):
@@ -248,6 +256,16 @@ def test_long_examples_are_left_out_of_training(files, caplog):
 
         assert len(specification.for_training(examples, config)) == 1
         assert "2 of 3 examples are left out" in caplog.text
+
+
+def test_all_answers_of_a_question_are_its_targets(files):
+    squad = specification_of("squad")
+    question = squad.read([str(files["squad"])], config_of("squad"))[0]
+
+    spans = [tuple(span) for span in squad.target(None, question)]
+
+    assert spans == question.answer_spans
+    assert len(set(spans)) == 2
 
 
 def test_files_with_the_same_question_are_refused(files):
