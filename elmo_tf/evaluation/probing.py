@@ -113,14 +113,8 @@ def probe(
     if not c > 0:
         raise ValueError(f"`c` must be above 0. Received: {c!r}")
     train = _sampled(train, max_train_tokens, seed)
-    counts = _tag_counts(train, "training")
+    counts = check_tags(train, test)
     totals = sum(counts.values(), Counter())
-    if len(totals) < 2:
-        raise ValueError(
-            f"All training tokens have the tag {next(iter(totals))!r}; at least two tags are "
-            "needed. Are the tags in another column (tag_column, --tag-column)?"
-        )
-    _tag_counts(test, "test")
     ids = {tag: id for id, tag in enumerate(sorted(totals))}
     train_ids = np.array([ids[tag] for sentence in train for tag in sentence.tags])
     test_ids = np.array([ids.get(tag, _UNSEEN) for sentence in test for tag in sentence.tags])
@@ -177,6 +171,25 @@ def _sampled(
         seed,
     )
     return [sentences[place] for place in np.sort(order[:num_sampled])]
+
+
+def check_tags(
+    train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]
+) -> dict[str, Counter[str]]:
+    """Raises the errors of `probe` in the data; returns the counts of each token's tags in `train`.
+
+    Raises:
+        ValueError: see `probe`.
+    """
+    counts = _tag_counts(train, "training")
+    tags = set().union(*counts.values())
+    if len(tags) < 2:
+        raise ValueError(
+            f"All training tokens have the tag {tags.pop()!r}; at least two tags are needed. Are "
+            "the tags in another column (tag_column, --tag-column)?"
+        )
+    _tag_counts(test, "test")
+    return counts
 
 
 def _tag_counts(sentences: Sequence[TaggedSentence], data: str) -> dict[str, Counter[str]]:
