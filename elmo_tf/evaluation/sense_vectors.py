@@ -25,6 +25,15 @@ _INSTANCES_PER_PART = 1024
 InstanceVectors = tuple[SenseInstance, np.ndarray]  # the vectors are (layer, feature)
 
 
+def with_instances(
+    sentences: Iterable[SenseSentence], lemmas: Collection[LemmaPos]
+) -> Iterator[tuple[list[str], list[SenseInstance]]]:
+    """Yields the tokens and the instances of the sentences with instances of some lemmas."""
+    for sentence in sentences:
+        if instances := [one for one in sentence.instances if one.lemma_pos in lemmas]:
+            yield sentence.tokens, instances
+
+
 def instance_vectors(
     embedder: Embedder, sentences: Iterable[SenseSentence], lemmas: Collection[LemmaPos]
 ) -> Iterator[InstanceVectors]:
@@ -32,11 +41,7 @@ def instance_vectors(
 
     Sentences without such an instance are not embedded. Vectors that are not finite are an error.
     """
-    embedded, needed = itertools.tee(
-        (sentence.tokens, instances)
-        for sentence in sentences
-        if (instances := [one for one in sentence.instances if one.lemma_pos in lemmas])
-    )
+    embedded, needed = itertools.tee(with_instances(sentences, lemmas))
     arrays = embedder.embed(tokens for tokens, _ in embedded)
     for array, (_, instances) in zip(arrays, needed, strict=True):
         for one in instances:

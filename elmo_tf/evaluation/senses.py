@@ -1,9 +1,10 @@
 """Word sense disambiguation by the nearest sense vector in each layer, and its scores."""
 
 import dataclasses
+import itertools
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from elmo_tf.embedding import Embedder
@@ -24,6 +25,7 @@ from elmo_tf.evaluation.sense_vectors import (
     in_parts,
     instance_vectors,
     mean_sense_vectors,
+    with_instances,
 )
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.progress import progress_over
@@ -218,36 +220,67 @@ def evaluate_senses(
     Source: Peters et al. 2018, section 5.3; Melamud et al. 2016.
     """
     check_all_layers(embedder)
-    if not train:
-        raise ValueError("There is no corpus to train on.")
-    if not tests and not held_out:
-        raise ValueError("There is nothing to test on: name a test set, or hold out a share.")
-    if path := _repeated(os.path.realpath(corpus.path) for corpus in (*train, *tests)):
-        raise ValueError(f"{path} is given twice among the training and test corpora.")
-    if name := _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out)):
-        raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
-    texts, *size = held_out_texts(train, held_out)
-    sets = {corpus.name: list(corpus) for corpus in tests}
-    if held_out:
-        sets[HELD_OUT] = [sentence for text, sentence in numbered_sentences(train) if text in texts]
-        if name := _repeated(one.id for sentence in sets[HELD_OUT] for one in sentence.instances):
-            raise ValueError(
-                f"Two training corpora have an instance {name!r}, and both would be held out. "
-                "Train on one of them, or rename the instances."
-            )
-    lemmas = set().union(*map(_lemmas, sets.values()))
-    training = (sentence for text, sentence in numbered_sentences(train) if text not in texts)
-    shown = progress_over(training, size[0], "training", "sentences")
-    whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
-    vectors = counted(instance_vectors(embedder, shown, lemmas), whitenings)
-    senses = mean_sense_vectors(vectors, inventory)
-    # Shrunk: with as many instances as features, the measured correlations have half the weight.
-    for whitening in whitenings if senses else ():
-        whitening.fit(embedder.dim / (embedder.dim + whitening.count))
-    nearest = NearestSenses(senses, whitenings)
-    del senses  # frees the means
-    results = [_results(*one, embedder, nearest, inventory) for one in sets.items()]
-    return SensesReport(*size, results)
+    return SenseTexts(train, tests, held_out).evaluate(embedder, inventory)
+
+
+class SenseTexts:
+    """The texts of `evaluate_senses`, read and checked once, for several models.
+
+    Args:
+        train, tests, held_out: see `evaluate_senses`.
+
+    Raises:
+        ValueError: see `evaluate_senses`.
+    """
+
+    def __init__(
+        self, train: Sequence[SenseCorpus], tests: Sequence[SenseCorpus], held_out: float = 0.0
+    ):
+        if not train:
+            raise ValueError("There is no corpus to train on.")
+        if not tests and not held_out:
+            raise ValueError("There is nothing to test on: name a test set, or hold out a share.")
+        if path := _repeated(os.path.realpath(corpus.path) for corpus in (*train, *tests)):
+            raise ValueError(f"{path} is given twice among the training and test corpora.")
+        if name := _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out)):
+            raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
+        self._train = train
+        self._held_out, *self._size = held_out_texts(train, held_out)
+        self._sets = {corpus.name: list(corpus) for corpus in tests}
+        if held_out:
+            held = [one for text, one in numbered_sentences(train) if text in self._held_out]
+            if name := _repeated(one.id for sentence in held for one in sentence.instances):
+                raise ValueError(
+                    f"Two training corpora have an instance {name!r}, and both would be held out. "
+                    "Train on one of them, or rename the instances."
+                )
+            self._sets[HELD_OUT] = held
+        self._lemmas = set().union(*map(_lemmas, self._sets.values()))
+
+    def embedded(self) -> Iterator[list[str]]:
+        """Yields the tokens of all sentences that `evaluate` embeds."""
+        sentences = itertools.chain(self._training(), *self._sets.values())
+        return (tokens for tokens, _ in with_instances(sentences, self._lemmas))
+
+    def evaluate(self, embedder: Embedder, inventory: SenseInventory) -> SensesReport:
+        """The result of `evaluate_senses`."""
+        shown = progress_over(self._training(), self._size[0], "training", "sentences")
+        whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
+        vectors = counted(instance_vectors(embedder, shown, self._lemmas), whitenings)
+        senses = mean_sense_vectors(vectors, inventory)
+        # Shrunk: with as many instances as features, the measured correlations have half the
+        # weight.
+        for whitening in whitenings if senses else ():
+            whitening.fit(embedder.dim / (embedder.dim + whitening.count))
+        nearest = NearestSenses(senses, whitenings)
+        del senses  # frees the means
+        sets = self._sets.items()
+        return SensesReport(
+            *self._size, [_results(*one, embedder, nearest, inventory) for one in sets]
+        )
+
+    def _training(self) -> Iterator[SenseSentence]:
+        return (one for text, one in numbered_sentences(self._train) if text not in self._held_out)
 
 
 def _repeated(names: Iterable[str]) -> str | None:

@@ -82,6 +82,18 @@ def check_regular_file(path: str | os.PathLike) -> None:
         )
 
 
+def check_tokens(files: Sequence[str | os.PathLike]) -> None:
+    """Reads the first sentence of texts, to find wrong files before a model is loaded.
+
+    Raises:
+        ValueError: the files contain no token, or are not regular files; or see `sentence_lines`.
+    """
+    for file in files:
+        check_regular_file(file)
+    if next(read_sentences(files), None) is None:
+        raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
+
+
 def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
     """Yields the tokens of each line, without empty lines; splits lines of over 10,000 tokens.
 
