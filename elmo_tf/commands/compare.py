@@ -62,15 +62,15 @@ class _CompareOptions(ReportOptions):
 def compare(options: _CompareOptions) -> None:
     """Compare perplexity, tags, senses, speed and size of biLMs."""
     options.check_report()
-    from elmo_tf.checkpoints.load import load_config
+    from elmo_tf.checkpoints.load import has_softmax, load_config
     from elmo_tf.evaluation.comparison import compare
-    from elmo_tf.text.corpus import check_tokens, text_files
+    from elmo_tf.text.corpus import check_tokens, sentence_files
 
     for model in options.models:
         load_config(model)
     vectors = named_vectors(options.vectors)
-    files = text_files(options.text) if options.text else ()
-    if files:
+    files = sentence_files(options.text)
+    if files and any(map(has_softmax, options.models)):
         check_tokens(files)
     measures = {}
     if options.probe_train:

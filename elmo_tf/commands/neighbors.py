@@ -127,14 +127,13 @@ def _build(options: _NeighborsOptions, vectors: Mapping[str, Any]) -> Any:
     from elmo_tf.evaluation.occurrence_text import distinct_sentences
     from elmo_tf.evaluation.occurrences import build_occurrence_index, require_packages
     from elmo_tf.files import refuse_directory
-    from elmo_tf.text.corpus import check_tokens, text_files
+    from elmo_tf.text.corpus import sentence_files
 
     refuse_directory(options.index)
     require_packages()
-    files = text_files(options.corpus)
-    check_tokens(files)
+    files = sentence_files(options.corpus)
     num_layers = load_config(options.model).lstm.num_layers + 1
-    if options.words:
+    if options.words and all(map(os.path.isfile, files)):  # a pipe can be read only once
         sentences = [one.split(" ") for one in distinct_sentences(files, options.max_tokens)]
         types = set(itertools.chain.from_iterable(sentences))
         _check_query(options, vectors, num_layers, types, sentences)

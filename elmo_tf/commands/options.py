@@ -169,10 +169,10 @@ def named_vectors(vectors: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 def text_sources(patterns: Iterable[str]) -> list[Any]:
-    """The text files that match some patterns, see `text_files`. `-` is stdin, read once."""
-    from elmo_tf.text.corpus import text_files
+    """The files that match some patterns, see `sentence_files`. `-` is stdin, read once."""
+    from elmo_tf.text.corpus import sentence_files
 
-    matches = ([sys.stdin.buffer] if p == STDIN else text_files([p]) for p in patterns)
+    matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p]) for p in patterns)
     return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
 
 

@@ -63,6 +63,19 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     return list(files)
 
 
+def sentence_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
+    """The files of `text_files`, which must hold sentences: the first line of each is read.
+
+    Raises:
+        FileNotFoundError, OSError: see `text_files`.
+        ValueError: see `sentence_lines`.
+    """
+    files = text_files(patterns)
+    for file in filter(os.path.isfile, files):  # a pipe can be read only once
+        next(sentence_lines(file), None)
+    return files
+
+
 def check_text_file(path: str | os.PathLike) -> None:
     """Raises `OSError` if a text file cannot be read."""
     if os.path.isdir(path):
