@@ -191,7 +191,7 @@ def refuse_unwritable(path: str | os.PathLike) -> None:
         folder = folder.parent
     if not folder.is_dir():
         raise NotADirectoryError(f"Cannot write {os.fspath(path)}: {folder} is not a directory.")
-    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+    if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"Cannot write {os.fspath(path)}: {folder} is not writable.")
 
 

@@ -122,15 +122,16 @@ def test_a_path_that_cannot_be_created_is_refused(tmp_path, refuse):
     refuse(tmp_path / "new" / "name" / "x")
     with pytest.raises(NotADirectoryError, match=r"Cannot write .*name: .*file is not a directory"):
         refuse(tmp_path / "file" / "name")
-    user = os.geteuid()
+    user = os.getuid()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o555)
-        os.seteuid(user or 65534)  # root may write everywhere
+        if user == 0:  # root may write everywhere
+            os.setresuid(65534, 65534, user)
         try:
             with pytest.raises(PermissionError, match=f"new/name: {folder} is not writable"):
                 refuse(f"{folder}/new/name")
         finally:
-            os.seteuid(user)
+            os.setresuid(user, user, user)
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path):

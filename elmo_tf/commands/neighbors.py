@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from absl import logging
@@ -108,7 +108,7 @@ def neighbors(options: _NeighborsOptions) -> None:
 
         def check(index: Any) -> None:
             index.check_same_text(options.corpus, options.max_tokens)
-            _check_query(options, vectors, index.settings["layers"], index.types, index.sentences())
+            _check_query(options, vectors, index.settings["layers"], index.types, index.sentences)
 
         index = OccurrenceIndex(options.index, options.model, options.precision, check)
     else:
@@ -133,14 +133,14 @@ def _build(options: _NeighborsOptions, vectors: Mapping[str, Any]) -> Any:
     require_packages()
     files = sentence_files(options.corpus)
     num_layers = load_config(options.model).lstm.num_layers + 1
-    if options.words and all(map(os.path.isfile, files)):  # a pipe can be read only once
-        sentences = [one.split(" ") for one in distinct_sentences(files, options.max_tokens)]
-        types = set(itertools.chain.from_iterable(sentences))
-        _check_query(options, vectors, num_layers, types, sentences)
+    sentences = distinct_sentences(files, options.max_tokens)
+    if options.words:
+        types = {token for sentence in sentences for token in sentence.split(" ")}
+        _check_query(options, vectors, num_layers, types, lambda: map(str.split, sentences))
     embedder = Embedder(options.model, precision=options.precision)
     # Absolute: later calls may come from another working directory.
     name = os.path.abspath(options.model) if os.path.exists(options.model) else options.model
-    build_occurrence_index(embedder, files, options.index, options.max_tokens, name)
+    build_occurrence_index(embedder, files, options.index, options.max_tokens, name, sentences)
     return embedder
 
 
@@ -149,7 +149,7 @@ def _check_query(
     vectors: Mapping[str, Any],
     num_layers: int,
     types: Collection[str],
-    sentences: Iterable[Sequence[str]],
+    read: Callable[[], Iterable[Sequence[str]]],
 ) -> None:
     """Checks layers, words and files of vectors against the text, before a model is loaded."""
     from elmo_tf.evaluation.occurrence_text import check_layers, check_word
@@ -162,9 +162,8 @@ def _check_query(
             check_word(word, types)
     if options.words and contextual:
         queries = [] if options.sentence is None else [options.sentence.split()]
-        queries.extend(sentences)
         for source in contextual:
-            source.check(queries)
+            source.check(itertools.chain(queries, read()))
 
 
 def _about(

@@ -7,7 +7,7 @@ Its directory holds `contexts.parquet`, the distinct sentences, with the setting
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +46,7 @@ def build_occurrence_index(
     directory: str | os.PathLike,
     max_tokens: int | None = None,
     model: str | None = None,
+    sentences: Mapping[str, tuple[int, int]] | None = None,
 ) -> None:
     """Builds an index of all tokens of a text, for `OccurrenceIndex`.
 
@@ -57,6 +58,7 @@ def build_occurrence_index(
         directory: the index, which appears when it is complete.
         max_tokens: int >= 1 or None. Reading stops after the sentence that reaches this number.
         model: the biLM's path or name for `load_bilm`, stored as the default of `OccurrenceIndex`.
+        sentences: `distinct_sentences(files, max_tokens)`, if the caller has read them.
 
     Raises:
         ValueError: the files hold no token, or `embedder` does not return all layers.
@@ -79,7 +81,7 @@ def build_occurrence_index(
     fields = [("sentence", pa.binary()), ("file", pa.int32()), ("line", pa.int64())]
     schema = pa.schema(fields, {_METADATA: json_text(settings)})
     with atomic_directory(directory) as folder:
-        sentences = distinct_sentences(names, max_tokens)
+        sentences = sentences or distinct_sentences(names, max_tokens)
         columns = [list(map(encode, sentences)), *zip(*sentences.values(), strict=True)]
         parquet.write_table(pa.table(columns, schema=schema), folder / _CONTEXTS)
         _write_vectors(embedder, sentences, folder)

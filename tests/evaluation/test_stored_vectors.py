@@ -143,4 +143,3 @@ def test_probe_senses_and_compare_accept_vector_files(command, checkpoint_direct
     }
     assert scores["old"]["layer_2"]["all"]["f1"] == scores["static"]["layer_0"]["all"]["f1"] == 1
     assert "layer_1" not in scores["static"]
-    assert command("probe", checkpoint_directory, "--vectors", "x")[0] == 2
