@@ -85,7 +85,7 @@ def main() -> int:
     print(f"{exported} returns the vectors of the checkpoint")
 
     print_heading("Serving")
-    embedder = elmo_tf.Embedder(bilm, layers="all")
+    embedder = elmo_tf.Embedder(bilm)
     query(workdir / "exported", embedder, read_sentences(held_out))
 
     print_heading("Neighbors")
@@ -202,7 +202,7 @@ def query(exported: Path, embedder: "elmo_tf.Embedder", text: list[list[str]]) -
         answer = client.predict(strings, ("elmo", "sequence_len"))
     answers = zip(sentences, answer["elmo"], answer["sequence_len"], strict=True)
     for tokens, vectors, length in answers:
-        expected = embedder.encode([tokens], output="token")[0].mean(axis=0)  # equal mixing weights
+        expected = embedder.encode([tokens], output="token")[0]  # equal mixing weights
         difference = np.abs(vectors[:length] - expected).max()
         print(f"{vectors[:length].shape} vectors for: {' '.join(tokens)[:60]}")
         if not difference < 1e-5:

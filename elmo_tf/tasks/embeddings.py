@@ -11,10 +11,9 @@ from keras import ops
 
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice, check_int
-from elmo_tf.layers.char_cnn import CharCNN
+from elmo_tf.layers.char_cnn import CharCNN, cut_characters
 from elmo_tf.layers.weights import TrackedParts
 from elmo_tf.models.elmo import LayerMixes
-from elmo_tf.models.token_encoder import cut_characters
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids
 from elmo_tf.text.inputs import is_token

@@ -1,5 +1,6 @@
 """Evaluates trained task models, and predicts the labels of files."""
 
+import collections
 import contextlib
 import dataclasses
 import os
@@ -16,6 +17,7 @@ from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
 from elmo_tf.trainers.tasks.run_parts import cached_layers, load_model
@@ -124,6 +126,8 @@ def predict_task(
             columns = format or config.format, token_column or config.token_column
         examples += task.read_inputs(file, config, model.labels, *columns)
     examples = task.join_inputs(examples, files)
+    texts = (text for example in examples for text in task.texts(example))
+    collections.deque(warn_of_raw_text(texts), maxlen=0)
     _write_predictions(task, model, examples, config, vectors, output, overwrite)
     return task.count(examples)
 
