@@ -91,14 +91,14 @@ def weights(options: _WeightsOptions) -> None:
     """Draw the mixing weights of task models."""
     from elmo_tf.evaluation.plots import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
-    from elmo_tf.trainers.tasks.run_parts import load_model
+    from elmo_tf.tasks import load_task
 
     save = options.saver()
     if options.json is not None:
         refuse_file(options.json, options.overwrite)
     mixes = []
     for workdir, name in zip(options.workdirs, short_names(options.workdirs), strict=True):
-        model, _ = load_model(workdir)
+        model = load_task(workdir)
         if model.elmo is None:
             raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
         both = len(model.elmo.mixes) == 2

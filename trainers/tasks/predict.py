@@ -14,11 +14,11 @@ from elmo_tf.models.elmo import VectorMix
 from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.specification import TaskSpecification, specification_of
+from elmo_tf.tasks.specification import TaskSpecification, load_task, specification_of
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
-from elmo_tf.trainers.tasks.run_parts import cached_layers, load_model
+from elmo_tf.trainers.tasks.run_parts import cached_layers
 
 _BATCH_SIZE = 64
 _WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
@@ -57,7 +57,7 @@ def evaluate_task(
     """
     if output is not None:
         refuse_file(output, overwrite)
-    model, config = load_model(workdir)
+    model, config = load_task(workdir), TaskConfig.resumed(Path(workdir))
     task = specification_of(config.task)
     examples = task.read(_as_list(files), config, known=model.labels)
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def predict_task(
             like columns; or a question or document is in several inputs.
     """
     refuse_file(output, overwrite)
-    model, config = load_model(workdir)
+    model, config = load_task(workdir), TaskConfig.resumed(Path(workdir))
     task = specification_of(config.task)
     for name, value in (("format", format), ("token_column", token_column)):
         if value is not None and name not in task.input_options:
