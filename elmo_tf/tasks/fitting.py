@@ -113,18 +113,18 @@ class TextModel(keras.Model, abc.ABC):
             sizes = tf.size(weights), tf.size(losses)
             message = "`sample_weight` must have one weight per example. Weights and examples"
             losses *= checked(weights, sizes[0] == sizes[1], message, *sizes)
-        penalties = [tf.cast(penalty, losses.dtype) for penalty in self.losses]
+        total, count = tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)
+        penalties = tf.add_n([tf.cast(penalty, losses.dtype) for penalty in (0.0, *self.losses)])
+        mean = total / tf.maximum(count, 1) + penalties
         replica = tf.distribute.get_replica_context()
         if replica is None or replica.num_replicas_in_sync == 1:
-            return tf.add_n([tf.reduce_mean(losses), *penalties])
-        # Keras adds the gradients of all devices, which together are those of the mean over the
-        # complete batch. It reports the mean of the devices' values, weighted by their examples.
-        total, count = tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)
-        share = total / replica.all_reduce(tf.distribute.ReduceOp.SUM, count)
+            return mean
+        # Keras adds the gradients of all devices: together, those of the mean over all examples. It
+        # reports the sum of the losses, each weighted by the number of the device's examples.
         num_devices = tf.cast(replica.num_replicas_in_sync, losses.dtype)
-        reported = total / tf.maximum(count, 1) / num_devices
-        share += tf.stop_gradient(reported - share)
-        return share + tf.reduce_sum(penalties) / num_devices
+        all_examples = replica.all_reduce(tf.distribute.ReduceOp.SUM, count)
+        share = total / tf.maximum(all_examples, 1) + penalties / num_devices
+        return share + tf.stop_gradient(mean / num_devices - share)
 
     @property
     def _has_several_devices(self) -> bool:
@@ -150,10 +150,10 @@ class TextModel(keras.Model, abc.ABC):
     ) -> tuple[Any, None, None]:
         """A dataset of preprocessed batches that Keras distributes; others are unchanged."""
         if isinstance(data[0], tf.data.Dataset):
-            return data[0].map(self.preprocess), None, None
+            return prefetch(data[0].map(self.preprocess), 2), None, None
         if not _is_array(data[0]):
             return data
-        data = tf.nest.map_structure(tf.convert_to_tensor, [x for x in data if x is not None])
+        data = tf.nest.map_structure(_as_tensor, [part for part in data if part is not None])
         order = tf.data.Dataset.range(_num_examples(data))
         if shuffle:
             order = order.shuffle(_num_examples(data))

@@ -156,8 +156,9 @@ class CoreferenceModel(TaskModel):
             raise ValueError("On several devices, pass a `tf.data.Dataset` of documents.")
         documents, *_ = super()._distributed(data, batch_size)
         if isinstance(documents, tf.data.Dataset):
+            sizeless = documents.filter(lambda *document: True)  # a step reads several documents
             distribute = self.distribute_strategy.distribute_datasets_from_function
-            documents = distribute(lambda context: documents)
+            documents = distribute(lambda context: sizeless)
         return documents, None, None
 
     def named_inputs(self, inputs):
@@ -173,7 +174,10 @@ class CoreferenceModel(TaskModel):
         # An empty list is an empty batch of sentences.
         inputs["speakers"] = tf.reshape(table, (0, 0)) if table.shape == (0,) else table
         genre = inputs.get("genre")
-        inputs["genre"] = tf.reshape("" if genre is None else genre, (-1,))
+        genre = tf.reshape("" if genre is None else genre, (-1,))
+        if genre.dtype.is_integer:  # TensorFlow's empty batch, for a device without a document
+            genre = tf.pad(genre, [[0, tf.maximum(1 - tf.size(genre), 0)]])
+        inputs["genre"] = genre
         named = super().named_inputs(inputs)
         if speakers is None:
             named["speakers"] = tf.zeros(tf.shape(named["tokens"])[:2], tf.int32)
@@ -231,7 +235,7 @@ class CoreferenceModel(TaskModel):
         within a sentence.
 
         Returns:
-            float32 (1,).
+            float32 (1,); (0,) for a document without tokens.
         """
         scores = outputs["mention_scores"]
         entities = entity_grid(y, tf.shape(scores)[0], self.settings["max_width"])
@@ -246,7 +250,7 @@ class CoreferenceModel(TaskModel):
             losses = tf.nn.sigmoid_cross_entropy_with_logits(is_mention, scores)
             losses = tf.where(outputs["candidates"], losses, 0.0)
             loss += self.settings["mention_loss"] * tf.reduce_sum(losses)
-        return loss[None]
+        return tf.repeat(loss, tf.minimum(tf.shape(scores)[0], 1))
 
     def predictions(self, inputs):
         """See `TaskModel`.
