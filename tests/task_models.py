@@ -1,5 +1,7 @@
 """Small task models of every kind; all their widths differ."""
 
+import inspect
+
 import numpy as np
 import tensorflow as tf
 
@@ -94,6 +96,12 @@ def some_inputs(kind, sentences):
     if kind == "srl":
         return sentences, [len(sentence.split()) // 2 for sentence in sentences]
     return sentences
+
+
+def no_dropout(kind):
+    """The dropout rates of a kind of model, all zero."""
+    names = inspect.signature(KINDS[kind][0]).parameters
+    return {name: 0.0 for name in names if name.endswith("dropout")}
 
 
 def label_lists(model, rows=slice(None)):

@@ -1,21 +1,14 @@
 """Trains small task models on one and on two devices; prints their losses as JSON."""
 
-import inspect
 import json
 import os
 import sys
 
+import keras
 import tensorflow as tf
 
-if os.environ.get("QUICK"):
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-(cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-
-import keras
-
 import elmo_tf
-from task_models import KINDS, documents, label_lists, new_model, some_inputs
+from task_models import documents, label_lists, new_model, no_dropout, some_inputs
 
 # In the last batch of two, the second device has no sentence.
 SENTENCES = ["the cat sat on the mat", "ein", "Zürich cat 서울"]
@@ -24,9 +17,7 @@ SENTENCES = ["the cat sat on the mat", "ein", "Zürich cat 서울"]
 def losses(kind, directory, strategy):
     with strategy.scope():
         keras.utils.set_random_seed(0)
-        rates = inspect.signature(KINDS[kind][0]).parameters
-        rates = {name: 0.0 for name in rates if name.endswith("dropout")}
-        model = new_model(kind, elmo_tf.load_bilm(directory), **rates)
+        model = new_model(kind, elmo_tf.load_bilm(directory), **no_dropout(kind))
         # A step on two devices reads two documents.
         steps = 2 if kind == "coref" and strategy.num_replicas_in_sync == 1 else None
         model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=steps))
@@ -47,6 +38,10 @@ def losses(kind, directory, strategy):
 
 if __name__ == "__main__":
     directory, *kinds = sys.argv[1:]
+    if os.environ.get("QUICK"):
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     one = tf.distribute.get_strategy()
     print(json.dumps({k: [losses(k, directory, each) for each in (one, two)] for k in kinds}))
