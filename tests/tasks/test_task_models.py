@@ -120,8 +120,10 @@ def test_a_task_model_may_be_part_of_a_functional_model(kind, shared_model):
     np.testing.assert_allclose(functional(tensors), model(texts), atol=1e-6)
 
     ids = model.preprocess(texts)
-    shapes = {name: (None, *value.shape[2:])[: value.ndim - 1] for name, value in ids.items()}
-    inputs = {name: keras.Input(shape, dtype="int32") for name, shape in shapes.items()}
+    inputs = {
+        name: keras.Input((None, *values.shape[2:])[: values.ndim - 1], dtype="int32", name=name)
+        for name, values in ids.items()
+    }
     np.testing.assert_allclose(keras.Model(inputs, model(inputs))(ids), model(texts), atol=1e-6)
 
 
