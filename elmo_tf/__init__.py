@@ -61,7 +61,7 @@ REGISTERED = {
     "TokenEmbedding": "elmo_tf.models.token_encoder",
     "TokenEncoder": "elmo_tf.models.token_encoder",
     "TokenMask": "elmo_tf.models.elmo",
-    "TokenVectors": "elmo_tf.tasks.embeddings",
+    "TokenVectors": "elmo_tf.tasks.token_vectors",
     "TrilinearSimilarity": "elmo_tf.tasks.question_answering.model",
     "VectorMix": "elmo_tf.models.elmo",
     "WordEmbedding": "elmo_tf.tasks.embeddings",

@@ -1,5 +1,7 @@
 """Small task models of every kind; all their widths differ."""
 
+import inspect
+
 import numpy as np
 import tensorflow as tf
 
@@ -94,6 +96,42 @@ def some_inputs(kind, sentences):
     if kind == "srl":
         return sentences, [len(sentence.split()) // 2 for sentence in sentences]
     return sentences
+
+
+def no_dropout(kind):
+    """The dropout rates of a kind of model, all zero."""
+    names = inspect.signature(KINDS[kind][0]).parameters
+    return {name: 0.0 for name in names if name.endswith("dropout")}
+
+
+def label_lists(model, rows=slice(None)):
+    """The targets of `SENTENCES` as lists of labels."""
+    y = truth(next(kind for kind, (each, _) in KINDS.items() if isinstance(model, each)))[rows]
+    if not model.labels:
+        return y.tolist()
+    if y.ndim == 1:
+        return [model.labels[index] for index in y]
+    return [[model.labels[index] for index in row if index >= 0] for row in y]
+
+
+def documents():
+    """A dataset of documents of different sizes with speakers, and their mentions."""
+    spec = tf.TensorSpec((None, None), tf.string)
+    inputs = {"tokens": spec, "speakers": spec, "genre": tf.TensorSpec((1,), tf.string)}
+    signature = inputs, tf.TensorSpec((None, 3), tf.int32)
+    rows = [
+        (["the cat sat", "on the mat"], "Ann", [[0, 1, 0], [4, 5, 0]]),
+        (["ein mat sat", "cat", "the"], "Bob", [[0, 0, 1], [3, 3, 1]]),
+    ]
+
+    def read():
+        for sentences, speaker, mentions in rows:
+            tokens = padded(sentences)
+            speakers = tf.where(tokens == "", "", speaker)
+            yield {"tokens": tokens, "speakers": speakers, "genre": ["web"]}, mentions
+
+    dataset = tf.data.Dataset.from_generator(read, output_signature=signature)
+    return dataset.apply(tf.data.experimental.assert_cardinality(len(rows)))
 
 
 def real_outputs(kind, outputs, sentences):

@@ -5,7 +5,11 @@ from elmo_tf.lazy import lazy_names
 _HOMES = {
     "PretrainConfig": "elmo_tf.trainers.config",
     "TaskConfig": "elmo_tf.tasks.config",
+    "evaluate_task": "elmo_tf.trainers.tasks.predict",
+    "load_task": "elmo_tf.tasks.specification",
+    "predict_task": "elmo_tf.trainers.tasks.predict",
     "pretrain": "elmo_tf.trainers.pretraining",
+    "sweep_task": "elmo_tf.trainers.tasks.sweep",
     "train_task": "elmo_tf.trainers.tasks.training",
 }
 

@@ -91,8 +91,8 @@ def weights(options: _WeightsOptions) -> None:
     """Draw the mixing weights of task models."""
     from elmo_tf.evaluation.plots import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
+    from elmo_tf.tasks import load_task
     from elmo_tf.tasks.config import TaskConfig
-    from elmo_tf.trainers.tasks.run_parts import load_model
 
     save = options.saver()
     if options.json is not None:
@@ -103,7 +103,7 @@ def weights(options: _WeightsOptions) -> None:
             raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
     mixes = []
     for workdir, name in zip(options.workdirs, short_names(options.workdirs), strict=True):
-        model, _ = load_model(workdir)
+        model = load_task(workdir)
         both = len(model.elmo.mixes) == 2
         places = ["input", "output"] if both else [model.token_vectors.placement]
         mixes += mixes_of(name, model.elmo, places)

@@ -112,11 +112,11 @@ def export(options: _ExportOptions) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
     from elmo_tf.saved_models.exporting.task_exporting import export_task
     from elmo_tf.saved_models.versions import check_new_version
-    from elmo_tf.trainers.tasks.run_parts import load_model
+    from elmo_tf.tasks import load_task
 
     where = options.directory, options.version, options.overwrite
     check_new_version(*where)
-    model, _ = load_model(options.workdir)
+    model = load_task(options.workdir)
     print(export_task(model, *where))
 
 

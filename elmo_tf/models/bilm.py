@@ -11,10 +11,10 @@ from keras import ops
 
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.models import token_ids
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
-from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, add_boundaries, distinct_ids, ids_of_config
 from elmo_tf.text.inputs import checked_inputs, is_token
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.sentences import string_tensor
@@ -79,7 +79,7 @@ class BiLM(TrackedParts, keras.Model):
                 "`config` must be a BiLMConfig: BiLMConfig.preset(name) gives a known size, "
                 f"BiLMConfig.from_options(path) reads one. Received: {config!r}"
             )
-        self._ids = ids_of_config(config, vocabulary, lexicon)
+        self._ids = token_ids.ids_of_config(config, vocabulary, lexicon)
         self.config = config
         self.stateful = stateful
         self.keep_boundaries = keep_boundaries
@@ -143,8 +143,8 @@ class BiLM(TrackedParts, keras.Model):
         From the result of `checked_inputs`, returns float (batch, token + 2, projection_dim) and
         the mask, bool (batch, token + 2), which is True for real tokens and boundaries.
         """
-        ids, index, lengths = distinct_ids(inputs, lengths, self._ids)
-        index, mask = add_boundaries(index, lengths)
+        ids, index, lengths = token_ids.distinct_ids(inputs, lengths, self._ids)
+        index, mask = token_ids.add_boundaries(index, lengths)
         return tf.gather(self._encode(ids), index), mask
 
     def read(
@@ -264,6 +264,10 @@ class BiLM(TrackedParts, keras.Model):
             raise ValueError("This biLM has no character CNN, so it has no char ids.")
         return self._ids.spelling.char_ids(tokens, self.config.char_cnn.max_chars)
 
+    def ids(self, inputs: Any) -> tf.Tensor:
+        """Converts strings to the ids that a call also takes; see `Elmo.preprocess`."""
+        return token_ids.ids_of_batch(inputs, self._ids)
+
     def token_embeddings(self, tokens: Any) -> Any:
         """Encodes tokens without context: the vectors below the LSTMs.
 
@@ -281,7 +285,7 @@ class BiLM(TrackedParts, keras.Model):
         if isinstance(tokens, tf.RaggedTensor):
             return tf.ragged.map_flat_values(self.token_embeddings, tokens)
         # The special tokens also make an empty batch of tokens possible.
-        vectors = self.encode_tokens(tf.reshape(tokens, (-1,)))[NUM_SPECIAL_TOKENS:]
+        vectors = self.encode_tokens(tf.reshape(tokens, (-1,)))[token_ids.NUM_SPECIAL_TOKENS :]
         shape = tf.concat([tf.shape(tokens), [self.config.lstm.projection_dim]], axis=0)
         vectors = tf.reshape(vectors, shape)
         return ops.where(is_token(tokens)[..., None], vectors, ops.zeros_like(vectors))

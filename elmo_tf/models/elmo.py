@@ -165,6 +165,24 @@ class Elmo(LayerMixes):
 
         return cls(load_bilm(path), **kwargs)
 
+    @tf.autograph.experimental.do_not_convert
+    def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Converts a batch of strings to integers, for `dataset.map(elmo.preprocess)`.
+
+        A model that reads `keras.Input((None, ids), dtype="int32")` can be trained on several
+        devices, to which Keras cannot distribute strings; and `cache()` of the dataset then saves
+        the conversion.
+
+        Args:
+            x: strings, see the call.
+            y, sample_weight: are returned unchanged.
+
+        Returns:
+            int32 (batch, token, id), see `BiLM.char_ids`; (batch, token) for a biLM without a
+            character CNN. With `y`, a tuple `(x, y)` or `(x, y, sample_weight)`.
+        """
+        return keras.utils.pack_x_y_sample_weight(self.bilm.ids(x), y, sample_weight)
+
     @property
     def bilm(self) -> BiLM:
         """The biLM whose layers are mixed."""

@@ -4,13 +4,15 @@ The encoder's vectors are a list: no token, `<S>`, `</S>`, then the distinct tok
 is its place in this list.
 """
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig
 from elmo_tf.layers.char_cnn import cut_characters
 from elmo_tf.text.char_ids import BYTES, Spelling
-from elmo_tf.text.inputs import checked, count_tokens, is_token, token_batch
+from elmo_tf.text.inputs import checked, checked_inputs, count_tokens, is_token, token_batch
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 from elmo_tf.text.windows import boundary_or
@@ -150,8 +152,7 @@ def distinct_ids(
     """Prepares a batch, as returned by `checked_inputs`, for a token encoder.
 
     Returns:
-        ids: int32 (distinct token, width), or (distinct token,) without a character CNN. Equal
-            strings are one token; ids are not deduplicated.
+        ids: int32 (distinct token, width), or (distinct token,) without a character CNN.
         index: int32 (batch, token). The index of each token.
         lengths: int32 (batch,). Number of real tokens per sentence.
     """
@@ -160,9 +161,32 @@ def distinct_ids(
         distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
         index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_TOKENS
         return ids.of_strings(distinct), index, lengths
-    flat, real = ids.of_ids(inputs), is_token(inputs)
-    index = tf.reshape(tf.range(tf.size(real)), tf.shape(real)) + NUM_SPECIAL_TOKENS
-    return flat, index, count_tokens(real) if lengths is None else lengths
+    distinct, index = distinct_rows(ids.of_ids(inputs))
+    real = is_token(inputs)
+    index = tf.reshape(index, tf.shape(real)) + NUM_SPECIAL_TOKENS
+    return distinct, index, count_tokens(real) if lengths is None else lengths
+
+
+def distinct_rows(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The distinct rows of ids, int (row, …), and the index of each row among them, int (row,)."""
+    with tf.device("CPU:0"):  # GPUs have no kernel for more than one axis
+        unique = tf.raw_ops.UniqueV2(x=ids, axis=[0])
+    return tf.ensure_shape(unique.y, (None, *ids.shape[1:])), unique.idx
+
+
+def ids_of_batch(inputs: Any, ids: CharacterIds | TokenIds) -> tf.Tensor:
+    """Converts sentences or tokens, as a call of a `BiLM` takes them, to ids that it also takes.
+
+    Returns int32 (batch, token, width), or (batch, token) without a character CNN.
+    """
+    inputs, lengths = checked_inputs(inputs, None)
+    if inputs.dtype != tf.string:
+        return inputs
+    tokens, _ = token_batch(inputs, lengths)
+    flat = ids.of_strings(tf.reshape(tokens, (-1,)))
+    width = flat.shape[1:]
+    flat = tf.reshape(flat, tf.concat([tf.shape(tokens), width], axis=0))
+    return tf.ensure_shape(flat, tokens.shape.concatenate(width))
 
 
 def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

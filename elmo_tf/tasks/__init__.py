@@ -6,8 +6,12 @@ from elmo_tf.lazy import lazy_names
 __all__ = (
     *("BCN", "BiDAF", "BiLSTM", "BiLSTMClassifier", "BiRNN", "CRF", "CRFTagger"),
     *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Maxout", "SRLTagger", "TaskModel"),
-    *("TokenVectors", "WordEmbedding"),
+    *("TokenVectors", "WordEmbedding", "load_task"),
 )
-_HOMES = {"TaskModel": "elmo_tf.tasks.task_model", **REGISTERED}
+_HOMES = {
+    "TaskModel": "elmo_tf.tasks.task_model",
+    "load_task": "elmo_tf.tasks.specification",
+    **REGISTERED,
+}
 
 __getattr__, __dir__ = lazy_names(__name__, {name: _HOMES[name] for name in __all__})

@@ -26,6 +26,7 @@ from elmo_tf.settings import (
     settings_of,
 )
 
+MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
 
 

@@ -1,4 +1,4 @@
-"""The input of task models: tokens ─► [embeddings of words and characters; ELMo]."""
+"""Embeddings that a task trains: tokens ─► vectors of words, and of characters."""
 
 import collections
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,11 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.config import PLACEMENTS
-from elmo_tf.config_checks import check_choice, check_int
+from elmo_tf.config_checks import check_int
 from elmo_tf.layers.char_cnn import CharCNN, cut_characters
-from elmo_tf.layers.weights import TrackedParts
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.token_ids import distinct_rows
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids
-from elmo_tf.text.inputs import is_token
 from elmo_tf.text.sentence_files import is_utf_8
 
 _STDDEV = 0.1  # of the initial vectors; about that of published ones
@@ -36,7 +33,7 @@ class WordEmbedding(keras.layers.Layer):
             and cost no training time. None trains all. Defaults to None.
 
     Call arguments:
-        tokens: string (batch, token), padded with `""`.
+        tokens: string (batch, token), padded with `""`, or the result of `preprocess`.
 
     Returns:
         float (batch, token, dim), zeros for `""`.
@@ -129,15 +126,17 @@ class WordEmbedding(keras.layers.Layer):
             shape = (num_fixed, self.dim)
             self.fixed = self.add_weight(shape, name="fixed", trainable=False, **options)
 
+    def preprocess(self, tokens: tf.Tensor) -> tf.Tensor:
+        """The ids of tokens, int32 of their shape: 0 for `""`, 1 for an unknown word."""
+        return ops.cast(self.lookup(_lowered(tokens) if self.lowercase else tokens), "int32")
+
     def call(self, tokens):
-        if self.lowercase:
-            tokens = _lowered(tokens)
-        ids = ops.cast(self.lookup(tokens), "int32")
+        ids = self.preprocess(tokens) if tokens.dtype == tf.string else tokens
         # Gather each row once: optimizers square the gradients of duplicates before adding them.
         distinct, index = tf.unique(tf.reshape(ids, (-1,)))
         rows = ops.cast(self._rows(distinct), self.compute_dtype)
         rows = ops.where((distinct > 0)[:, None], rows, 0)
-        return tf.gather(rows, tf.reshape(index, tf.shape(tokens)))
+        return tf.gather(rows, tf.reshape(index, tf.shape(ids)))
 
     def _rows(self, ids: tf.Tensor) -> tf.Tensor:
         table = ops.convert_to_tensor(self.embedding)
@@ -196,7 +195,7 @@ class CharacterEmbedding(keras.layers.Layer):
         max_chars: int >= 3. See `elmo_tf.char_ids`. Defaults to 50.
 
     Call arguments:
-        tokens: string (batch, token), padded with `""`.
+        tokens: string (batch, token), padded with `""`, or the result of `preprocess`.
 
     Returns:
         float (batch, token, number of filters), zeros for `""`.
@@ -227,15 +226,22 @@ class CharacterEmbedding(keras.layers.Layer):
     def build(self, input_shape):
         self.char_cnn.build((None, self.max_chars))
 
+    def preprocess(self, tokens: tf.Tensor) -> tf.Tensor:
+        """The char ids of tokens, int32 (batch, token, max_chars); zeros for `""`."""
+        return char_ids(tokens, self.max_chars)
+
     def call(self, tokens):
-        # Encode each distinct token once. The added "" makes sure that there is a row.
-        distinct, index = tf.unique(tf.concat([[""], tf.reshape(tokens, (-1,))], axis=0))
-        rows = self.char_cnn(cut_characters(char_ids(distinct, self.max_chars), self._max_width))
-        rows = ops.where(is_token(distinct)[:, None], rows, 0)
-        return tf.gather(rows, tf.reshape(index[1:], tf.shape(tokens)))
+        ids = self.preprocess(tokens) if tokens.dtype == tf.string else tokens
+        # Encode each distinct token once. The added zeros make sure that there is a row.
+        flat = tf.pad(tf.reshape(ids, (-1, self.max_chars)), [[1, 0], [0, 0]])
+        distinct, index = distinct_rows(flat)
+        rows = self.char_cnn(cut_characters(distinct, self._max_width))
+        rows = ops.where(distinct[:, :1] > 0, rows, 0)
+        return tf.gather(rows, tf.reshape(index[1:], tf.shape(ids)[:-1]))
 
     def compute_output_spec(self, tokens):
-        shape = self.char_cnn.compute_output_shape((*tokens.shape, self.max_chars))
+        shape = tokens.shape if tokens.dtype == "string" else tokens.shape[:-1]
+        shape = self.char_cnn.compute_output_shape((*shape, self.max_chars))
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self):
@@ -244,117 +250,4 @@ class CharacterEmbedding(keras.layers.Layer):
             **super().get_config(),
             **{name: of_char_cnn[name] for name in ("filters", "embedding_dim", "activation")},
             "max_chars": self.max_chars,
-        }
-
-
-@keras.saving.register_keras_serializable(package="elmo_tf")
-class TokenVectors(TrackedParts, keras.layers.Layer):
-    """Concatenates the embeddings of a token with its ELMo vector.
-
-    Args:
-        embeddings: layers from string (batch, token) to float (batch, token, feature), such as
-            `WordEmbedding` and `CharacterEmbedding`.
-        elmo: an `Elmo`, a `VectorMix` or None.
-        placement: where the task model concatenates ELMo: "input", with the embeddings; "output",
-            with the output of its LSTM; "both", with separate mixes if `elmo` has two; "none".
-            Defaults to "input".
-
-    Call arguments:
-        tokens: string (batch, token), padded with `""`.
-        layers: float (batch, layer, token, feature). Precomputed layers of the biLM; None computes
-            them. Defaults to None.
-        training: bool. Defaults to False.
-
-    Returns:
-        A dict: "input", float (batch, token, feature); "output", float (batch, token, feature) of
-        ELMo, if it is placed there; "mask", bool (batch, token).
-
-    Raises:
-        TypeError: `elmo` is not an `Elmo` or `VectorMix`.
-        ValueError: the placement is unknown or needs an `elmo`, `elmo` has the wrong number of
-            mixes, or there is neither an embedding nor ELMo at the input.
-
-    Source: Peters et al. 2018, sections 3.3 and 5.2.
-    """
-
-    def __init__(
-        self,
-        embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: LayerMixes | None = None,
-        placement: str = "input",
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        check_choice(placement, "placement", PLACEMENTS)
-        if isinstance(embeddings, keras.layers.Layer):
-            raise TypeError(f"`embeddings` must be a list of layers. Received: {embeddings!r}")
-        self.embeddings = list(embeddings)
-        self.elmo = elmo if placement != "none" else None
-        self.placement = placement
-        self._check()
-        self.supports_jit = False  # strings
-
-    def _check(self) -> None:
-        if self.elmo is not None and not isinstance(self.elmo, LayerMixes):
-            raise TypeError(
-                '`elmo` must be an Elmo, such as Elmo.from_pretrained("small-en") or Elmo(bilm). '
-                f"Received: {self.elmo!r:.80} (of type {type(self.elmo).__name__})."
-            )
-        places = PLACEMENTS[self.placement]
-        if self.elmo is None and self.placement in ("output", "both"):
-            raise ValueError(f"placement {self.placement!r} needs an `elmo`. Received: None")
-        if self.elmo is not None and self.elmo.num_mixes not in (1, places):
-            allowed = "1" if places == 1 else f"1 or {places}"
-            raise ValueError(
-                f"`elmo` must have num_mixes={allowed} for placement {self.placement!r}. "
-                f"Received: {self.elmo.num_mixes}"
-            )
-        has_elmo_input = self.elmo is not None and self.placement != "output"
-        if not self.embeddings and not has_elmo_input:
-            raise ValueError(
-                "The model has no input: pass `embeddings`, or an `elmo` with placement input or "
-                "both."
-            )
-
-    def call(self, tokens, layers=None, training=False):
-        mask = is_token(tokens)
-        parts = [embed(tokens) for embed in self.embeddings]
-        elmo = None
-        if self.elmo is not None:
-            elmo = self._mixes(tokens, layers, mask, training)
-            if self.placement in ("input", "both"):
-                parts.append(elmo[0])
-        vectors = {"input": ops.concatenate(parts, axis=-1), "mask": mask}
-        if elmo is not None and self.placement in ("output", "both"):
-            vectors["output"] = elmo[-1]
-        return vectors
-
-    def _mixes(self, tokens, layers, mask, training):
-        if layers is None:
-            lengths = ops.sum(ops.cast(mask, "int32"), axis=-1)
-            mixed = self.elmo(tokens, lengths=lengths, training=training)
-        else:
-            mixed = self.elmo.of_layers(ops.cast(layers, "float32"), mask, training=training)
-        return mixed if isinstance(mixed, list) else [mixed]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "embeddings": [keras.saving.serialize_keras_object(layer) for layer in self.embeddings],
-            "elmo": None if self.elmo is None else keras.saving.serialize_keras_object(self.elmo),
-            "placement": self.placement,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**cls.restored(config))
-
-    @staticmethod
-    def restored(config: dict[str, Any]) -> dict[str, Any]:
-        """A configuration with its serialized layers deserialized."""
-        restore = keras.saving.deserialize_keras_object
-        return {
-            **config,
-            "embeddings": [restore(layer) for layer in config["embeddings"]],
-            "elmo": config["elmo"] and restore(config["elmo"]),
         }

@@ -4,6 +4,8 @@ import abc
 import importlib
 import inspect
 import json
+import os
+import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ from absl import logging
 import elmo_tf.tasks
 from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.tasks.batches import Batches, Layers
-from elmo_tf.tasks.config import TASKS, TaskConfig
+from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import LabelModel, TaskModel
 from elmo_tf.text.sentence_files import FileSentence, sentence_reader
@@ -31,6 +33,37 @@ def specification_of(task: str) -> "TaskSpecification":
     """The specification of a task of `TASKS`."""
     folder, name = TASKS[task].specification.split(".")
     return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.reader"), name)()
+
+
+def load_task(workdir: str | os.PathLike) -> TaskModel:
+    """Loads the best model of a work directory of `train_task`, to predict or to train further.
+
+    Raises:
+        FileNotFoundError: the directory has no model.
+        ValueError: the model or the record is damaged.
+    """
+    folder = folder_of_run(workdir)
+    TaskConfig.resumed(folder)  # fails if the record is damaged
+    try:
+        return keras.saving.load_model(folder / MODEL_FILE, compile=False)
+    except (TypeError, ValueError, zipfile.BadZipFile) as error:
+        # Keras' message ends in the complete configuration, with all words.
+        raise ValueError(
+            f"Cannot read {folder / MODEL_FILE}: {str(error)[:200]} … Is it damaged, or from "
+            "another version of elmo_tf?"
+        ) from None
+
+
+def folder_of_run(workdir: str | os.PathLike) -> Path:
+    """Raises `FileNotFoundError` unless a work directory has a trained model and its record."""
+    folder = Path(workdir)
+    for name in (MODEL_FILE, RECORD_FILE):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"{folder} has no trained task model: there is no {name}. Train one with "
+                "elmo-tf task train."
+            )
+    return folder
 
 
 class TaskSpecification(abc.ABC):

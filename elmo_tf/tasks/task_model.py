@@ -11,18 +11,25 @@ from keras import ops
 
 from elmo_tf.layers.weights import TrackedParts
 from elmo_tf.models.elmo import LayerMixes
-from elmo_tf.tasks.embeddings import TokenVectors
+from elmo_tf.tasks.fitting import TextModel
+from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 from elmo_tf.text.sentence_files import is_utf_8
+from elmo_tf.text.vocabulary import StringTable
 
 NO_TAG = -1  # of padding, in `y` of models that label tokens
+_UNKNOWN = -2  # a label that the model does not have
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
-class TaskModel(TrackedParts, keras.Model, abc.ABC):
+class TaskModel(TrackedParts, TextModel):
     """The base class of Keras models that read one or more texts.
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
+    `fit`, `evaluate` and `predict` also take lists, arrays and columns (pandas, pyarrow) of texts
+    and of targets, and `class_weight` by label. On several devices (`tf.distribute`), they
+    preprocess each batch before it is distributed.
+
     Subclasses set `texts`, the names of their texts, and `features`, the shapes and dtypes of their
     other inputs by name. Their constructors set `settings`, their own arguments, create the layers
     and end with `_create_weights()`.
@@ -35,7 +42,8 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
             (batch, token) padded with `""`; a tuple of such batches and of `features` if the model
             reads several inputs; or a dict by the names in `texts` and `features`. The dict may
             also hold precomputed layers of a frozen biLM, float (batch, layer, token, feature),
-            with the key "layers", or "premise_layers" for the text "premise" of several.
+            with the key "layers", or "premise_layers" for the text "premise" of several. The
+            result of `preprocess` is accepted too.
         training: bool. Defaults to False.
 
     Raises:
@@ -46,7 +54,6 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
     features: ClassVar[dict[str, tf.TensorSpec]] = {}
     labels: tuple[str, ...] = ()
     _default_save_signature = None  # its inputs are strings
-    has_one_label: ClassVar[bool] = False  # per example, an index into `labels`
 
     def __init__(
         self,
@@ -74,6 +81,37 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
             inputs: see the call.
         """
 
+    @tf.autograph.experimental.do_not_convert
+    def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Converts a batch to integers, for `dataset.map(model.preprocess)`.
+
+        With `cache()` after it, each text is converted once, and not in each epoch.
+
+        Args:
+            x: the inputs of a call.
+            y, sample_weight: see `fit`.
+
+        Returns:
+            The inputs by name: int32 (batch, token, id) for each text, and the other inputs, int32
+            instead of strings. With `y`, a tuple `(x, y)` or `(x, y, sample_weight)`.
+
+        Raises:
+            TypeError: an embedding has no method `preprocess`, see `TokenVectors`.
+        """
+        inputs = self.named_inputs(x)
+        for text in self.texts:
+            if inputs[text].dtype == tf.string:
+                inputs[text] = self.token_vectors.preprocess(inputs[text])
+        if y is not None:
+            y = self.targets(y)
+        if isinstance(y, tf.RaggedTensor):
+            y = y.to_tensor(NO_TAG)
+        return keras.utils.pack_x_y_sample_weight(inputs, y, sample_weight)
+
+    def targets(self, y: Any) -> Any:
+        """The targets as numbers; labels become their indices."""
+        return y
+
     @functools.cached_property
     def compiled_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions` as a graph that is traced once for all shapes."""
@@ -91,7 +129,7 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
 
     def _spec(self, name: str, value: Any) -> tf.TensorSpec:
         if name in self.features:
-            return self.features[name]
+            return tf.TensorSpec(self.features[name].shape, value.dtype)
         free = (0, 1) if name in self.texts else (0, 2)  # batch and token
         shape = [None if axis in free else size for axis, size in enumerate(value.shape)]
         return tf.TensorSpec(shape, value.dtype)
@@ -111,20 +149,17 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
 
     def named_inputs(self, inputs: Any) -> dict[str, Any]:
         """The inputs as a dict by name, with strings as (batch, token). Raises as a call does."""
-        needed = (*self.texts, *self.features)
-        if not isinstance(inputs, dict):
-            inputs = dict(zip(needed, self._split_inputs(inputs, needed), strict=True))
+        named, needed = self._by_name(inputs), (*self.texts, *self.features)
         allowed = {*needed, *map(self.layers_name, self.texts)}
-        if not set(needed) <= set(inputs) <= allowed:
+        if not set(needed) <= set(named) <= allowed:
             raise ValueError(
                 f"The inputs must have the keys {', '.join(needed)}, and may have "
-                f"{', '.join(sorted(allowed - set(needed)))}. Received: {', '.join(inputs)}."
+                f"{', '.join(sorted(allowed - set(needed)))}. Received: {', '.join(named)}."
             )
-        named = dict(inputs)
         for name in self.texts:
-            named[name] = _tokens(inputs[name])
+            named[name] = self._tokens(named[name])
         for name, spec in self.features.items():
-            named[name] = _feature(name, inputs[name], spec)
+            named[name] = _feature(name, named[name], spec)
         sizes = {named[text].shape[0] for text in self.texts} - {None}
         if len(sizes) > 1:
             raise ValueError(
@@ -133,13 +168,38 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
             )
         return named
 
-    def _split_inputs(self, inputs: Any, needed: Sequence[str]) -> Sequence[Any]:
+    def _by_name(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, dict):
+            return dict(inputs)
+        needed = (*self.texts, *self.features)
         if len(needed) == 1:
-            return (inputs,)
+            return {needed[0]: inputs}
         if not isinstance(inputs, tuple | list) or len(inputs) != len(needed):
             raise ValueError(
                 f"The inputs must be {len(needed)} batches: {', '.join(needed)}. "
                 f"Received: {inputs!r:.80}."
+            )
+        return dict(zip(needed, inputs, strict=True))
+
+    def _tokens(self, inputs: Any) -> Any:
+        """A text as string (batch, token), or as `preprocess` returns it."""
+        if isinstance(inputs, keras.KerasTensor):
+            if len(inputs.shape) != (2 if inputs.dtype == "string" else 3):
+                raise ValueError(
+                    "A symbolic input must be tokens, keras.Input((None,), dtype='string'), or the "
+                    "result of `preprocess`. "
+                    f"Received: {inputs.dtype} of shape {tuple(inputs.shape)}."
+                )
+            return inputs
+        inputs, _ = checked_inputs(inputs, None)
+        if inputs.dtype == tf.string:
+            return token_batch(inputs, None)[0]
+        shape = (None, None, self.token_vectors.num_ids)
+        if not tf.TensorShape(shape).is_compatible_with(inputs.shape):
+            raise TypeError(
+                "The inputs of a task model must be strings: sentences or tokens; or the result of "
+                f"its `preprocess`, int32 (batch, token, {shape[-1]}). "
+                f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
             )
         return inputs
 
@@ -184,31 +244,6 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
         self(inputs)
         self.build(None)  # locks the model: no weights can be added
 
-    def fit(self, *args, class_weight=None, **kwargs):
-        # Keras takes the weight of the class `argmax(y[i])` if an example has several targets.
-        if class_weight is not None and not self.has_one_label:
-            raise ValueError("`class_weight` needs a model with one label per example.")
-        return super().fit(*args, class_weight=class_weight, **kwargs)
-
-    def make_train_function(self, force=False):
-        # If the optimizer is built in the first step, the step is traced twice.
-        if self.optimizer is not None and not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
-        super().make_train_function(force)
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if self.loss is not None:  # passed to `compile`
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
-        losses = self.per_example_loss(y, y_pred, x)
-        if sample_weight is not None:
-            weights = tf.reshape(tf.cast(sample_weight, losses.dtype), (-1,))
-            sizes = tf.size(weights), tf.size(losses)
-            message = "`sample_weight` must have one weight per example. Weights and examples"
-            losses *= checked(weights, sizes[0] == sizes[1], message, *sizes)
-        penalties = [tf.cast(penalty, losses.dtype) for penalty in self.losses]
-        return tf.add_n([tf.reduce_mean(losses), *penalties])
-
     # The constructor creates the weights, so input shapes need not be saved.
     def get_build_config(self):
         return None
@@ -240,18 +275,6 @@ def check_distinct(names: Sequence[str], kind: str) -> None:
         raise ValueError(f"`{kind}s` has duplicates: {', '.join(names)}.")
 
 
-def label_indices(y: Any) -> tf.Tensor:
-    """The targets `y` of `fit` as int32.
-
-    Raises:
-        TypeError: `y` holds labels instead of their indices.
-    """
-    y = tf.convert_to_tensor(y)
-    if y.dtype == tf.string:
-        raise TypeError("`y` must be indices into `labels`, not labels. Use `label_ids`.")
-    return tf.cast(y, tf.int32)
-
-
 class LabelModel(TaskModel):
     """The base class of task models that predict labels.
 
@@ -279,6 +302,7 @@ class LabelModel(TaskModel):
             raise ValueError("`labels` is empty. Pass at least one label.")
         check_distinct(self.labels, "label")
         self._label_ids = {label: index for index, label in enumerate(self.labels)}
+        self._label_table = StringTable(self.labels, default=_UNKNOWN)
 
     def label_ids(self, labels: Iterable[str]) -> list[int]:
         """The indices of labels in `labels`.
@@ -293,6 +317,24 @@ class LabelModel(TaskModel):
                 f"The model has no label {error.args[0]!r}. Labels: {', '.join(self.labels)}."
             ) from None
 
+    def targets(self, y):
+        """The indices of labels in `labels`, int32. Indices are returned, and -1 for `""`.
+
+        Raises:
+            ValueError: a label is unknown (in a graph, `tf.errors.InvalidArgumentError` when it
+                runs).
+        """
+        if isinstance(y, tf.RaggedTensor):
+            return y.with_flat_values(self.targets(y.flat_values))
+        y = tf.convert_to_tensor(y)
+        if y.dtype != tf.string:
+            return tf.cast(y, tf.int32)
+        ids = tf.cast(self._label_table.table.lookup(y), tf.int32)
+        ids = tf.where((ids == _UNKNOWN) & (y == ""), NO_TAG, ids)
+        message = f"The model has only the labels {', '.join(self.labels)}. Received in `y`"
+        unknown = tf.boolean_mask(y, ids == _UNKNOWN)
+        return checked(ids, tf.size(unknown) == 0, message, unknown[:1])
+
     def get_config(self):
         return {**super().get_config(), "labels": list(self.labels)}
 
@@ -306,10 +348,13 @@ class Classifier(LabelModel):
         float (batch, label): scores before the softmax.
     """
 
-    has_one_label = True
+    def _by_index(self, class_weight):
+        names = [key for key in class_weight if isinstance(key, str)]
+        ids = dict(zip(names, self.label_ids(names), strict=True))
+        return {ids.get(key, key): weight for key, weight in class_weight.items()}
 
     def per_example_loss(self, y, outputs, inputs=None):
-        y = label_indices(y)
+        y = self.targets(y)
         in_range = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
         message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}. Received"
         y = checked(y, in_range, message, y)
@@ -339,29 +384,11 @@ def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:
     if isinstance(value, keras.KerasTensor):
         return value
     value = tf.convert_to_tensor(value, dtype_hint=spec.dtype)  # for an empty list
-    if value.dtype.is_integer and spec.dtype.is_integer:
-        value = tf.cast(value, spec.dtype)
-    if value.dtype != spec.dtype or not spec.shape.is_compatible_with(value.shape):
+    if value.dtype.is_integer:  # of strings after `preprocess`
+        value = tf.cast(value, tf.int32)
+    if value.dtype not in (spec.dtype, tf.int32) or not spec.shape.is_compatible_with(value.shape):
         raise ValueError(
             f"The input {name} must be {spec.dtype.name} of shape {tuple(spec.shape)}. "
             f"Received: {value.dtype.name} of shape {tuple(value.shape)}."
         )
     return value
-
-
-def _tokens(inputs: Any) -> tf.Tensor:
-    """Any supported string input as string (batch, token)."""
-    if isinstance(inputs, keras.KerasTensor):
-        if len(inputs.shape) != 2:
-            raise ValueError(
-                "A symbolic input must be tokens, keras.Input((None,), dtype='string'). "
-                f"Received: shape {tuple(inputs.shape)}."
-            )
-        return inputs
-    inputs, _ = checked_inputs(inputs, None)
-    if inputs.dtype != tf.string:
-        raise TypeError(
-            "The inputs of a task model must be strings: sentences or tokens. "
-            f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
-        )
-    return token_batch(inputs, None)[0]

@@ -41,6 +41,17 @@ def test_vectors_equal_the_formula_and_carry_the_mask(bilm, layers, kwargs):
         assert not mixed.numpy()[~MASK].any()
 
 
+def test_preprocessed_strings_give_the_same_vectors(bilm, word_bilm):
+    for elmo in (Elmo(bilm, dropout=0.0), Elmo(word_bilm, dropout=0.0)):
+        ids = elmo.preprocess(SENTENCES)
+        assert ids.dtype == tf.int32
+        np.testing.assert_allclose(elmo(ids), elmo(SENTENCES), atol=1e-6)
+        dataset = tf.data.Dataset.from_tensor_slices((SENTENCES, range(len(SENTENCES)))).batch(2)
+        for rows, (batch, y) in enumerate(dataset.map(elmo.preprocess)):
+            np.testing.assert_array_equal(y[0], 2 * rows)
+            np.testing.assert_array_equal(batch, ids[2 * rows : 2 * rows + 2, : batch.shape[1]])
+
+
 def test_only_the_scale_of_an_average_is_trained(bilm, layers):
     elmo = Elmo(bilm, average=True)
     elmo.build()

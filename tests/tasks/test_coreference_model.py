@@ -211,7 +211,7 @@ def test_a_document_without_spans_has_a_loss_and_finite_gradients(sentences, y, 
 
     assert outputs["mention_scores"].shape == (len(y), 4)
     assert outputs["antecedent_scores"].shape == (0, 1)
-    assert (loss.numpy() > 0) == bool(len(y))
+    assert (loss.numpy().sum() > 0) == bool(len(y))
     for gradient in tape.gradient(loss, mention_model.trainable_variables):
         assert gradient is None or np.isfinite(tf.convert_to_tensor(gradient)).all()
 
@@ -321,8 +321,6 @@ def test_invalid_inputs_are_refused(model):
     sentences = some_document((3, 5))
     with pytest.raises(ValueError, match=r"speakers must have the shape of tokens.*\[1 1\], \[2 5"):
         model({"tokens": sentences, "speakers": [["Ann"]]})
-    with pytest.raises(ValueError, match="The input speakers must be string"):
-        model({"tokens": sentences, "speakers": np.ones((2, 5), np.int32)})
     with pytest.raises(ValueError, match=r"The input genre must be string of shape \(1,\)"):
         model({"tokens": sentences, "genre": ["news", "web"]})
     with pytest.raises(TypeError, match=r"cannot be called on a keras\.Input"):

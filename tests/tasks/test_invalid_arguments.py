@@ -134,13 +134,14 @@ def test_invalid_targets_are_refused():
     outputs = tagger(SENTENCES)
     tagger.compile("sgd")
 
-    with pytest.raises(ValueError, match=r"must have the same width.*: 5, 6"):
-        tagger.per_example_loss(np.zeros((4, 5)), outputs)
+    with pytest.raises(ValueError, match=r"tags after the last token.*: 6, \[\[0"):
+        tagger.per_example_loss(np.zeros((4, 7)), outputs)
     with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 2, or -1"):
         tagger.per_example_loss(np.full((4, 6), 3), outputs)
-    for model in (tagger, classifier):
-        with pytest.raises(TypeError, match=r"not labels. Use `label_ids`"):
-            model.per_example_loss(["O"] * 4, outputs)
+    with pytest.raises(ValueError, match=r"must be a label for each token.* shape \(4,\)"):
+        tagger.per_example_loss(["O"] * 4, outputs)
+    with pytest.raises(ValueError, match=r"only the labels bad, good. .*: \[b'fair'\]"):
+        classifier.per_example_loss(["good", "fair"], outputs)
     shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
     shorter[0, -1], longer[1, 1], with_hole[0, 2] = -1, 0, -1
     for y, counts in (

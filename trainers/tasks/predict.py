@@ -16,12 +16,17 @@ from elmo_tf.progress import progress
 from elmo_tf.settings import read_record
 from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.config import RECORD_FILE, TaskConfig
-from elmo_tf.tasks.specification import TaskSpecification, specification_of
+from elmo_tf.tasks.specification import (
+    TaskSpecification,
+    folder_of_run,
+    load_task,
+    specification_of,
+)
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
-from elmo_tf.trainers.tasks.run_parts import MODEL_FILE, cached_layers, load_model
+from elmo_tf.trainers.tasks.run_parts import cached_layers
 
 _BATCH_SIZE = 64
 _WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
@@ -143,9 +148,7 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
 
 def _read_settings(workdir: str | os.PathLike) -> tuple[TaskConfig, list[str]]:
     """The settings and the labels of a trained model, without the model."""
-    folder = Path(workdir)
-    if not all((folder / name).is_file() for name in (MODEL_FILE, RECORD_FILE)):
-        load_model(folder)  # raises the error
+    folder = folder_of_run(workdir)
     return TaskConfig.resumed(folder), read_record(folder / RECORD_FILE)["labels"]
 
 
@@ -172,7 +175,7 @@ def _write_predictions(
     source = _vector_file(config, vectors)
     if source is not None:
         source.check(distinct_texts(map(task.texts, examples)))
-    model, _ = load_model(workdir)
+    model = load_task(workdir)
     if source is not None:
         _check_shape(source, model)
     uncached = dataclasses.replace(config, cache_gb=0.0)

@@ -26,14 +26,13 @@ from elmo_tf.models.elmo import Elmo, LayerMixes, VectorMix
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks import CharacterEmbedding, TaskModel, WordEmbedding
 from elmo_tf.tasks.batches import Layers, distinct_texts
-from elmo_tf.tasks.config import RECORD_FILE, TaskConfig, current_mix
+from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig, current_mix
 from elmo_tf.tasks.embeddings import word_counts
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.sentence_files import is_utf_8
 from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.workdir import refuse_other_results, refuse_used_workdir
 
-MODEL_FILE = "model.keras"
 LOG_FILE = "log.jsonl"
 STATE_FILE = "state.npz"
 # Rarer words share one vector, so that this vector has training examples.
@@ -88,31 +87,6 @@ def save_model(model: TaskModel, path: Path) -> None:
             os.replace(saved, part)
         finally:
             saved.unlink(missing_ok=True)
-
-
-def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, TaskConfig]:
-    """Loads the best model of a work directory, and the settings of its training.
-
-    Raises:
-        FileNotFoundError: the directory has no model.
-        ValueError: the model or the record is damaged.
-    """
-    folder = Path(workdir)
-    for name in (MODEL_FILE, RECORD_FILE):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"{folder} has no trained task model: there is no {name}. Train one with "
-                "elmo-tf task train."
-            )
-    config = TaskConfig.resumed(folder)
-    try:
-        return keras.saving.load_model(folder / MODEL_FILE, compile=False), config
-    except (TypeError, ValueError, zipfile.BadZipFile) as error:
-        # Keras' message ends in the complete configuration, with all words.
-        raise ValueError(
-            f"Cannot read {folder / MODEL_FILE}: {str(error)[:200]} … Is it damaged, or from "
-            "another version of elmo_tf?"
-        ) from None
 
 
 def save_state(

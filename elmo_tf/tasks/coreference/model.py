@@ -147,8 +147,23 @@ class CoreferenceModel(TaskModel):
         )
         self._create_weights()
 
+    def _by_name(self, inputs):
+        return dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
+
+    def _distributed(self, data, batch_size, shuffle=False):
+        """Distributes whole documents: each device gets the next document of a dataset."""
+        if isinstance(data[0], dict):
+            raise ValueError("On several devices, pass a `tf.data.Dataset` of documents.")
+        documents, *_ = super()._distributed(data, batch_size)
+        if isinstance(documents, tf.data.Dataset):
+            sizeless = documents.filter(lambda *document: True)  # a step reads several documents
+            distribute = self.distribute_strategy.distribute_datasets_from_function
+            documents = distribute(lambda context: sizeless)
+        return documents, None, None
+
     def named_inputs(self, inputs):
-        inputs = dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
+        """See `TaskModel`. Speakers and genre become int32, 0 for unknown."""
+        inputs = self._by_name(inputs)
         if isinstance(inputs.get("tokens"), keras.KerasTensor):
             raise TypeError(
                 "A CoreferenceModel cannot be called on a keras.Input: its batch is one document. "
@@ -159,12 +174,20 @@ class CoreferenceModel(TaskModel):
         # An empty list is an empty batch of sentences.
         inputs["speakers"] = tf.reshape(table, (0, 0)) if table.shape == (0,) else table
         genre = inputs.get("genre")
-        inputs["genre"] = tf.reshape("" if genre is None else genre, (-1,))
+        genre = tf.reshape("" if genre is None else genre, (-1,))
+        if genre.dtype.is_integer:  # TensorFlow's empty batch, for a device without a document
+            genre = tf.pad(genre, [[0, tf.maximum(1 - tf.size(genre), 0)]])
+        inputs["genre"] = genre
         named = super().named_inputs(inputs)
         if speakers is None:
-            named["speakers"] = tf.fill(tf.shape(named["tokens"]), "")
-        else:
-            named["speakers"] = aligned_speakers(named["speakers"], named["tokens"])
+            named["speakers"] = tf.zeros(tf.shape(named["tokens"])[:2], tf.int32)
+        elif named["speakers"].dtype == tf.string:
+            named["speakers"] = _speaker_ids(aligned_speakers(named["speakers"], named["tokens"]))
+        if named["genre"].dtype == tf.string:
+            genres = self.settings["genres"]
+            is_genre = tf.cast(named["genre"] == tf.constant(genres, tf.string), tf.int32)
+            ids = tf.reduce_sum(is_genre * tf.range(1, len(genres) + 1), keepdims=True)
+            named["genre"] = tf.ensure_shape(ids, (1,))
         return named
 
     def call(self, inputs, training=False):
@@ -178,15 +201,11 @@ class CoreferenceModel(TaskModel):
         cells = kept_spans(tf.stop_gradient(scores), is_candidate, num_spans)
         span_scores = tf.gather(tf.reshape(scores, [-1]), cells)
         first = cells // self.settings["max_width"]
-        speakers = tf.boolean_mask(inputs["speakers"], mask)
-        speakers = tf.where(speakers == "", -1, tf.unique(speakers).idx)  # (token,)
-        genres = self.settings["genres"]
-        is_genre = tf.cast(inputs["genre"] == tf.constant(genres, tf.string), tf.int32)
-        genre = tf.reduce_sum(is_genre * tf.range(1, len(genres) + 1), keepdims=True)  # or 0
+        speakers = tf.boolean_mask(inputs["speakers"], mask) - 1  # (token,)
         antecedent_scores = self.antecedent_scores(
             span_vectors(x, encoded, heads, widths, cells),
             tf.gather(speakers, first),
-            genre,
+            inputs["genre"],
             training=training,
         )
         antecedents = antecedents_of(tf.range(tf.size(cells)), tf.shape(antecedent_scores)[1])
@@ -216,7 +235,7 @@ class CoreferenceModel(TaskModel):
         within a sentence.
 
         Returns:
-            float32 (1,).
+            float32 (1,); (0,) for a document without tokens.
         """
         scores = outputs["mention_scores"]
         entities = entity_grid(y, tf.shape(scores)[0], self.settings["max_width"])
@@ -231,7 +250,7 @@ class CoreferenceModel(TaskModel):
             losses = tf.nn.sigmoid_cross_entropy_with_logits(is_mention, scores)
             losses = tf.where(outputs["candidates"], losses, 0.0)
             loss += self.settings["mention_loss"] * tf.reduce_sum(losses)
-        return loss[None]
+        return tf.repeat(loss, tf.minimum(tf.shape(scores)[0], 1))
 
     def predictions(self, inputs):
         """See `TaskModel`.
@@ -283,6 +302,12 @@ def aligned_speakers(speakers: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     message = "The input speakers must have the shape of tokens. Received"
     speakers = checked(speakers, fits, message, shape, wanted)
     return tf.pad(speakers, [[0, 0], [0, wanted[1] - shape[1]]], constant_values="")
+
+
+def _speaker_ids(speakers: tf.Tensor) -> tf.Tensor:
+    """A number for each speaker, int32 of the same shape; 0 for `""`."""
+    names = tf.concat([[""], tf.reshape(speakers, (-1,))], axis=0)
+    return tf.reshape(tf.unique(names).idx[1:], tf.shape(speakers))
 
 
 def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:

@@ -17,7 +17,7 @@ from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.tasks.layers import BiLSTM
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import CRF, CRFWeights, best_tags, tag_marginals
-from elmo_tf.tasks.task_model import NO_TAG, LabelModel, label_indices, with_elmo
+from elmo_tf.tasks.task_model import NO_TAG, LabelModel, with_elmo
 from elmo_tf.text.inputs import checked, is_token
 
 
@@ -38,10 +38,21 @@ class Tagger(LabelModel):
 
     def _checked_tags(self, y: Any, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
         """`y` as int32 (batch, token), checked in the graph against the tokens and the labels."""
-        tags = label_indices(y.to_tensor(NO_TAG) if isinstance(y, tf.RaggedTensor) else y)
-        width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
-        message = "`y` and the padded tokens must have the same width. Received"
-        tags = checked(tags, width == num_tokens, message, width, num_tokens)
+        tags = self.targets(y)
+        if isinstance(tags, tf.RaggedTensor):
+            tags = tags.to_tensor(NO_TAG)
+        if tags.shape.rank != 2:
+            raise ValueError(
+                "`y` must be a label for each token, (batch, token). "
+                f"Received: shape {tuple(tags.shape)}."
+            )
+        num_tokens = tf.shape(emissions)[1]
+        surplus = tf.shape(tags)[1] - num_tokens  # negative if `y` has less padding
+        message = "`y` has tags after the last token. Width of the padded tokens, and tags"
+        are_tokens = tf.reduce_all(tags[:, num_tokens:] == NO_TAG)
+        tags = checked(tags, are_tokens, message, num_tokens, tags)
+        missing = [[0, 0], [0, tf.maximum(-surplus, 0)]]
+        tags = tf.pad(tags, missing, constant_values=NO_TAG)[:, :num_tokens]
         in_range = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
         message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}, or -1. Received"
         tags = checked(tags, tf.reduce_all(in_range), message, tags)

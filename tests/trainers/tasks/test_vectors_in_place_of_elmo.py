@@ -8,8 +8,8 @@ import pytest
 
 from elmo_tf.saved_models.exporting.task_exporting import export_task
 from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.trainers import load_task
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
-from elmo_tf.trainers.tasks.run_parts import load_model
 from elmo_tf.trainers.tasks.training import train_task
 from task_files import NER, SMALL, sentences
 
@@ -63,7 +63,7 @@ def test_evaluation_reads_the_training_vectors_or_a_given_file(trained, files, t
 
 
 def test_a_model_trained_on_vectors_cannot_be_exported(trained, tmp_path):
-    model, _ = load_model(trained[0].workdir)
+    model = load_task(trained[0].workdir)
 
     with pytest.raises(ValueError, match="reads vectors of a file"):
         export_task(model, tmp_path)

@@ -1,0 +1,199 @@
+"""`fit`, `evaluate` and `predict` of task models: lists of strings, and several devices."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.text.corpus import prefetch
+from elmo_tf.text.inputs import checked, refuse_table
+from elmo_tf.text.sentences import string_tensor
+
+_BATCH_SIZE = 32  # as in Keras
+
+
+class TextModel(keras.Model, abc.ABC):
+    """The `fit`, `evaluate` and `predict` of `TaskModel`.
+
+    Keras accepts neither lists of strings nor, on several devices, tensors of strings.
+    """
+
+    @abc.abstractmethod
+    def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Converts a batch to tensors of integers."""
+
+    @abc.abstractmethod
+    def _by_name(self, inputs: Any) -> dict[str, Any]:
+        """The inputs as a dict by name."""
+
+    @abc.abstractmethod
+    def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
+        """The loss of each example, float (batch,)."""
+
+    @abc.abstractmethod
+    def targets(self, y: Any) -> Any:
+        """The targets as numbers."""
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        epochs=1,
+        verbose="auto",
+        callbacks=None,
+        validation_split=0.0,
+        validation_data=None,
+        shuffle=True,
+        class_weight=None,
+        sample_weight=None,
+        **kwargs,
+    ):
+        data, is_array = self._tensors(x, y, sample_weight), _is_array(x)
+        if validation_data is not None:
+            validation_data = self._tensors(*keras.utils.unpack_x_y_sample_weight(validation_data))
+        if self._has_several_devices:
+            if is_array and validation_split and validation_data is None:
+                size = int(_num_examples(data) * (1 - validation_split))
+                data, validation_data = _rows(data, slice(size)), _rows(data, slice(size, None))
+            if validation_data is not None:
+                size = kwargs.get("validation_batch_size") or batch_size
+                validation_data = self._distributed(validation_data, size)
+            data = self._distributed(data, batch_size, shuffle)
+            shuffle = shuffle and not is_array  # already shuffled
+        x, y, sample_weight = data
+        return super().fit(
+            *(x, y, batch_size, epochs, verbose, callbacks, validation_split, validation_data),
+            shuffle=shuffle,
+            class_weight=class_weight and self._by_index(class_weight),
+            sample_weight=sample_weight,
+            **kwargs,
+        )
+
+    def evaluate(
+        self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs
+    ):
+        if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`
+            x, y, sample_weight = self._tensors(x, y, sample_weight)
+            if self._has_several_devices:
+                x, y, sample_weight = self._distributed((x, y, sample_weight), batch_size)
+        return super().evaluate(x, y, batch_size, verbose, sample_weight, **kwargs)
+
+    def predict(self, x, batch_size=None, **kwargs):
+        data = self._tensors(x)
+        if self._has_several_devices:
+            data = self._distributed(data, batch_size)
+        return super().predict(data[0], batch_size, **kwargs)
+
+    def make_train_function(self, force=False):
+        # If the optimizer is built in the first step, the step is traced twice.
+        if self.optimizer is not None and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Keras would average the first batch over the devices, whose parts may differ in size.
+        if iterator is not None and self._has_several_devices:
+            values = next(next(iter(iterator))[-1])
+            local_results = self.distribute_strategy.experimental_local_results
+            data_batch = tf.nest.map_structure(lambda value: local_results(value)[0], values)
+            iterator = None
+        super()._maybe_symbolic_build(iterator, data_batch)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if self.loss is not None:  # passed to `compile`
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        losses = self.per_example_loss(y, y_pred, x)
+        if sample_weight is not None:
+            weights = tf.reshape(tf.cast(sample_weight, losses.dtype), (-1,))
+            sizes = tf.size(weights), tf.size(losses)
+            message = "`sample_weight` must have one weight per example. Weights and examples"
+            losses *= checked(weights, sizes[0] == sizes[1], message, *sizes)
+        total, count = tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)
+        penalties = tf.add_n([tf.cast(penalty, losses.dtype) for penalty in (0.0, *self.losses)])
+        mean = total / tf.maximum(count, 1) + penalties
+        replica = tf.distribute.get_replica_context()
+        if replica is None or replica.num_replicas_in_sync == 1:
+            return mean
+        # Keras adds the gradients of all devices: together, those of the mean over all examples. It
+        # reports the sum of the losses, each weighted by the number of the device's examples.
+        num_devices = tf.cast(replica.num_replicas_in_sync, losses.dtype)
+        all_examples = replica.all_reduce(tf.distribute.ReduceOp.SUM, count)
+        share = total / tf.maximum(all_examples, 1) + penalties / num_devices
+        return share + tf.stop_gradient(mean / num_devices - share)
+
+    @property
+    def _has_several_devices(self) -> bool:
+        return self.distribute_strategy.num_replicas_in_sync > 1
+
+    def _by_index(self, class_weight: Mapping[Any, float]) -> Mapping[int, float]:
+        """`class_weight` with indices of labels as its keys."""
+        raise ValueError("`class_weight` needs a model with one label per example.")
+
+    def _tensors(self, x: Any, y: Any = None, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+        """The arguments with tensors in place of lists and columns; others are unchanged."""
+        if not _is_array(x):
+            return x, y, sample_weight
+        named = self._by_name(x)
+        for name, values in named.items():
+            refuse_table(values, name)
+            named[name] = _as_tensor(values)
+        y = None if y is None else self.targets(_as_tensor(y))
+        return named, y, None if sample_weight is None else _as_tensor(sample_weight)
+
+    def _distributed(
+        self, data: tuple[Any, Any, Any], batch_size: int | None, shuffle: bool = False
+    ) -> tuple[Any, None, None]:
+        """A dataset of preprocessed batches that Keras distributes; others are unchanged."""
+        if isinstance(data[0], tf.data.Dataset):
+            return prefetch(data[0].map(self.preprocess), 2), None, None
+        if not _is_array(data[0]):
+            return data
+        data = tf.nest.map_structure(_as_tensor, [part for part in data if part is not None])
+        order = tf.data.Dataset.range(_num_examples(data))
+        if shuffle:
+            order = order.shuffle(_num_examples(data))
+
+        def batch(rows):
+            return self.preprocess(*tf.nest.map_structure(lambda x: tf.gather(x, rows), data))
+
+        return prefetch(order.batch(batch_size or _BATCH_SIZE).map(batch), 2), None, None
+
+
+def _is_array(x: Any) -> bool:
+    """Whether `x` contains all examples, and not batches of them, as a dataset does."""
+    return isinstance(x, list | tuple | dict | tf.Tensor | tf.RaggedTensor) or any(
+        hasattr(x, name) for name in ("tolist", "to_pylist", "columns")
+    )
+
+
+def _as_tensor(values: Any) -> Any:
+    """Lists, arrays of strings and columns as a tensor; other arrays are unchanged."""
+    if tf.is_tensor(values) or (isinstance(values, np.ndarray) and values.dtype.kind not in "OUST"):
+        return values
+    for convert in ("to_pylist", "tolist"):
+        values = getattr(values, convert, lambda values=values: values)()
+    values = [row.tolist() if isinstance(row, np.ndarray) else row for row in values]
+    leaves = tf.nest.flatten(values)
+    if not leaves or any(isinstance(leaf, str | bytes) for leaf in leaves):
+        return string_tensor(values)
+    lengths = {len(row) for row in values if isinstance(row, list | tuple)}
+    return tf.ragged.constant(values) if len(lengths) > 1 else np.asarray(values)
+
+
+def _num_examples(data: Any) -> int:
+    sizes = [part.shape[0] for part in tf.nest.flatten(data) if part is not None]
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "`x`, `y` and `sample_weight` must have the same number of examples. "
+            f"Received: {', '.join(map(str, sizes))}."
+        )
+    return sizes[0]
+
+
+def _rows(data: Any, rows: slice) -> Any:
+    return tf.nest.map_structure(lambda part: None if part is None else part[rows], data)

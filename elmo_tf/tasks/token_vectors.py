@@ -1,0 +1,181 @@
+"""The input of task models: tokens ─► [embeddings of words and characters; ELMo]."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from elmo_tf.config import PLACEMENTS
+from elmo_tf.config_checks import check_choice
+from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.models.elmo import Elmo, LayerMixes
+from elmo_tf.text.inputs import is_token
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class TokenVectors(TrackedParts, keras.layers.Layer):
+    """Concatenates the embeddings of a token with its ELMo vector.
+
+    Args:
+        embeddings: layers from string (batch, token) to float (batch, token, feature), such as
+            `WordEmbedding` and `CharacterEmbedding`. For `preprocess` they need a method
+            `preprocess`, from these strings to int32 (batch, token) or (batch, token, id), and must
+            also read its result.
+        elmo: an `Elmo`, a `VectorMix` or None.
+        placement: where the task model concatenates ELMo: "input", with the embeddings; "output",
+            with the output of its LSTM; "both", with separate mixes if `elmo` has two; "none".
+            Defaults to "input".
+
+    Call arguments:
+        tokens: string (batch, token), padded with `""`, or the result of `preprocess`.
+        layers: float (batch, layer, token, feature). Precomputed layers of the biLM; None computes
+            them. Defaults to None.
+        training: bool. Defaults to False.
+
+    Returns:
+        A dict: "input", float (batch, token, feature); "output", float (batch, token, feature) of
+        ELMo, if it is placed there; "mask", bool (batch, token).
+
+    Raises:
+        TypeError: `elmo` is not an `Elmo` or `VectorMix`.
+        ValueError: the placement is unknown or needs an `elmo`, `elmo` has the wrong number of
+            mixes, or there is neither an embedding nor ELMo at the input.
+
+    Source: Peters et al. 2018, sections 3.3 and 5.2.
+    """
+
+    def __init__(
+        self,
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: LayerMixes | None = None,
+        placement: str = "input",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_choice(placement, "placement", PLACEMENTS)
+        if isinstance(embeddings, keras.layers.Layer):
+            raise TypeError(f"`embeddings` must be a list of layers. Received: {embeddings!r}")
+        self.embeddings = list(embeddings)
+        self.elmo = elmo if placement != "none" else None
+        self.placement = placement
+        self._check()
+        self.supports_jit = False  # strings
+
+    def _check(self) -> None:
+        if self.elmo is not None and not isinstance(self.elmo, LayerMixes):
+            raise TypeError(
+                '`elmo` must be an Elmo, such as Elmo.from_pretrained("small-en") or Elmo(bilm). '
+                f"Received: {self.elmo!r:.80} (of type {type(self.elmo).__name__})."
+            )
+        places = PLACEMENTS[self.placement]
+        if self.elmo is None and self.placement in ("output", "both"):
+            raise ValueError(f"placement {self.placement!r} needs an `elmo`. Received: None")
+        if self.elmo is not None and self.elmo.num_mixes not in (1, places):
+            allowed = "1" if places == 1 else f"1 or {places}"
+            raise ValueError(
+                f"`elmo` must have num_mixes={allowed} for placement {self.placement!r}. "
+                f"Received: {self.elmo.num_mixes}"
+            )
+        has_elmo_input = self.elmo is not None and self.placement != "output"
+        if not self.embeddings and not has_elmo_input:
+            raise ValueError(
+                "The model has no input: pass `embeddings`, or an `elmo` with placement input or "
+                "both."
+            )
+
+    def preprocess(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Converts tokens to integers that a call also reads.
+
+        Args:
+            tokens: string (batch, token), padded with `""`.
+
+        Returns:
+            int32 (batch, token, num_ids): 1 for a token, then the ids that each embedding and ELMo
+            read; zeros for `""`.
+
+        Raises:
+            TypeError: an embedding has no method `preprocess`.
+        """
+        ids = [tf.cast(is_token(tokens), tf.int32), *self._ids(tokens)]
+        return tf.concat([each if len(each.shape) > 2 else each[..., None] for each in ids], -1)
+
+    def _ids(self, tokens: tf.Tensor) -> list[tf.Tensor]:
+        for layer in self._readers:
+            if not hasattr(layer, "preprocess"):
+                raise TypeError(
+                    f"The embedding {layer.name} reads only strings. To preprocess them, it needs "
+                    "a method `preprocess`, see `TokenVectors`. Without it, the model can be "
+                    "trained on strings and one device."
+                )
+        return [layer.preprocess(tokens) for layer in self._readers]
+
+    @property
+    def _readers(self) -> list[keras.layers.Layer]:
+        """The layers that read tokens."""
+        return [*self.embeddings, *([self.elmo] if isinstance(self.elmo, Elmo) else [])]
+
+    @functools.cached_property
+    def _id_shapes(self) -> list[tf.TensorShape]:
+        """The shape of the ids of a token, for each layer: () or (id,)."""
+        with tf.init_scope():
+            return [ids.shape[2:] for ids in self._ids(tf.constant([["a"]]))]
+
+    @property
+    def num_ids(self) -> int:
+        """The number of ids of a token in the result of `preprocess`."""
+        return 1 + sum(shape.num_elements() for shape in self._id_shapes)
+
+    def _parts(self, tokens: tf.Tensor) -> list[tf.Tensor]:
+        """What each layer reads: the strings, or its part of the result of `preprocess`."""
+        if tokens.dtype == tf.string:
+            return [tokens] * len(self._readers)
+        shapes = self._id_shapes
+        parts = tf.split(tokens, [1, *(shape.num_elements() for shape in shapes)], axis=-1)[1:]
+        return [p if shape.rank else p[..., 0] for p, shape in zip(parts, shapes, strict=True)]
+
+    def call(self, tokens, layers=None, training=False):
+        mask = is_token(tokens)
+        read = self._parts(tokens)
+        parts = [embed(each) for embed, each in zip(self.embeddings, read, strict=False)]
+        elmo = None
+        if self.elmo is not None:
+            elmo = self._mixes(read[-1] if read else tokens, layers, mask, training)
+            if self.placement in ("input", "both"):
+                parts.append(elmo[0])
+        vectors = {"input": ops.concatenate(parts, axis=-1), "mask": mask}
+        if elmo is not None and self.placement in ("output", "both"):
+            vectors["output"] = elmo[-1]
+        return vectors
+
+    def _mixes(self, tokens, layers, mask, training):
+        if layers is None:
+            lengths = ops.sum(ops.cast(mask, "int32"), axis=-1)
+            mixed = self.elmo(tokens, lengths=lengths, training=training)
+        else:
+            mixed = self.elmo.of_layers(ops.cast(layers, "float32"), mask, training=training)
+        return mixed if isinstance(mixed, list) else [mixed]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "embeddings": [keras.saving.serialize_keras_object(layer) for layer in self.embeddings],
+            "elmo": None if self.elmo is None else keras.saving.serialize_keras_object(self.elmo),
+            "placement": self.placement,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**cls.restored(config))
+
+    @staticmethod
+    def restored(config: dict[str, Any]) -> dict[str, Any]:
+        """A configuration with its serialized layers deserialized."""
+        restore = keras.saving.deserialize_keras_object
+        return {
+            **config,
+            "embeddings": [restore(layer) for layer in config["embeddings"]],
+            "elmo": config["elmo"] and restore(config["elmo"]),
+        }
