@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.text.corpus import prefetch
-from elmo_tf.text.inputs import checked, refuse_table
+from elmo_tf.text.inputs import checked, column_of_table
 from elmo_tf.text.sentences import string_tensor
 
 _BATCH_SIZE = 32  # as in Keras
@@ -140,8 +140,7 @@ class TextModel(keras.Model, abc.ABC):
             return x, y, sample_weight
         named = self._by_name(x)
         for name, values in named.items():
-            refuse_table(values, name)
-            named[name] = _as_tensor(values)
+            named[name] = _as_tensor(column_of_table(values, name))
         y = None if y is None else self.targets(_as_tensor(y))
         return named, y, None if sample_weight is None else _as_tensor(sample_weight)
 
