@@ -52,19 +52,20 @@ class TextModel(keras.Model, abc.ABC):
         sample_weight=None,
         **kwargs,
     ):
-        data, is_array = self._tensors(x, y, sample_weight), _is_array(x)
+        data = self._tensors(x, y, sample_weight)
         if validation_data is not None:
             validation_data = self._tensors(*keras.utils.unpack_x_y_sample_weight(validation_data))
         if self._has_several_devices:
-            if is_array and validation_split and validation_data is None:
+            if _is_array(x) and validation_split and validation_data is None:
                 size = int(_num_examples(data) * (1 - validation_split))
                 data, validation_data = _rows(data, slice(size)), _rows(data, slice(size, None))
             if validation_data is not None:
                 size = kwargs.get("validation_batch_size") or batch_size
                 validation_data = self._distributed(validation_data, size)
             data = self._distributed(data, batch_size, shuffle)
-            shuffle = shuffle and not is_array  # already shuffled
         x, y, sample_weight = data
+        if isinstance(x, tf.data.Dataset | tf.distribute.DistributedDataset):
+            shuffle = False  # Keras would warn that it does not shuffle datasets
         return super().fit(
             *(x, y, batch_size, epochs, verbose, callbacks, validation_split, validation_data),
             shuffle=shuffle,
