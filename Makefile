@@ -33,9 +33,12 @@ help:
 $(VENV)/.installed: setup.py pyproject.toml $(PINS)
 	@$(or $(PYTHON),false) -c '$(SUITABLE)' || \
 		{ echo "elmo_tf needs Python 3.11 to 3.13. Specify one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
+	@echo "Installing into $(VENV), once. 1 of 3: a virtual environment"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]' --constraint $(PINS)
+	@echo "2 of 3: all packages; TensorFlow is large, so this takes some minutes"
+	$(BIN)/python -m pip install --no-compile --editable '.[dev]' --constraint $(PINS)
+	@echo "3 of 3: compiling them"
 	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib  # pip compiles in one process only
 	@touch $@
 
@@ -59,7 +62,9 @@ lint: install
 	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 
 # Two parts, each with new processes, which bounds their memory.
-test: lint
+test:
+	@echo "Lint and the fast tests: about eight minutes on two cores, and some for the first installation"
+	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -m "not slow and not more" --quick --dist loadfile $(LARGE)
 	$(PYTEST) -m "not slow and not more" --quick --dist loadfile tests $(LARGE:%=--ignore %)
 

@@ -208,6 +208,12 @@ def tune(name: str, settings: dict[str, Any], folder: Path) -> None:
 
 def write_texts(settings: dict[str, Any], files: Sequence[str], output: Path) -> None:
     """Writes the distinct texts of the examples of a task, one per line."""
+    lines = (" ".join(text) for text in task_texts(settings, files))
+    output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def task_texts(settings: dict[str, Any], files: Sequence[str]) -> list[tuple[str, ...]]:
+    """The distinct texts of the examples of a task, as tokens."""
     from elmo_tf.tasks.config import TaskConfig
     from elmo_tf.tasks.specification import specification_of
 
@@ -215,8 +221,7 @@ def write_texts(settings: dict[str, Any], files: Sequence[str], output: Path) ->
     config = TaskConfig(**{**settings, **options, "placement": "input"})
     task = specification_of(config.task)
     examples = task.read(files, config)
-    texts = dict.fromkeys(" ".join(text) for one in examples for text in task.texts(one))
-    output.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return [*dict.fromkeys(tuple(text) for one in examples for text in task.texts(one))]
 
 
 def run_command(*arguments: Any) -> str:

@@ -16,6 +16,7 @@ _ROOT = Path(__file__).parents[1]
 PAGES = (
     "docs/results.md",
     "docs/appendix-trials.md",
+    "docs/guides/which_vectors.md",
     "saved_models/small_en/README.md",
 )
 _METRICS = {
@@ -355,6 +356,28 @@ def _trials() -> str:
     return table(["trial", "steps", *names, "tokens/s on one core"], rows)
 
 
+def _which_vectors() -> str:
+    try:
+        found = measured("which_vectors")
+    except FileNotFoundError:
+        return "Not measured yet."
+    rows = []
+    for one in found:
+        speed = round(statistics.median(one["tokens_per_second"]), -2)
+        sizes = [f"{one['parameters'] / 1e6:.1f} M", f"{one['bytes'] / 1e6:.0f}"]
+        times = [f"{speed:,.0f}", f"{1000 * one['single_seconds']:.2f}"]
+        scores = [_best(one[name]) for name in ("probe", "senses", "wnut17", "srl", "sst")]
+        rows.append([one["vectors"], *sizes, *times, *scores])
+    head = ["vectors", "parameters", "MB", "tokens/s", "ms per sentence", "parts of speech"]
+    return table([*head, "senses", "named entities", "semantic roles", "SST-5"], rows)
+
+
+def _best(scores: Sequence[float]) -> str:
+    """The best score in percent, and its layer if there are several."""
+    layer = f" (layer {scores.index(max(scores))})" if len(scores) > 1 else ""
+    return f"{100 * max(scores):.1f}{layer}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "tasks": _tasks,
     "times": _times,
@@ -372,4 +395,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "training": _training,
     "trials": _trials,
     "task_trials": _task_trials,
+    "which_vectors": _which_vectors,
 }

@@ -13,7 +13,7 @@ _HOMES = {
     "BiLMConfig": "elmo_tf.config",
     "CharCNNConfig": "elmo_tf.config",
     "Elmo": "elmo_tf.models.elmo",
-    "Embedder": "elmo_tf.embedding",
+    "Embedder": "elmo_tf.embedding.embedder",
     "LSTMConfig": "elmo_tf.config",
     "Lexicon": "elmo_tf.text.lexicon",
     "LexiconConfig": "elmo_tf.config",

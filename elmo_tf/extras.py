@@ -1,7 +1,13 @@
 """Imports of optional packages, which the extras of elmo_tf install."""
 
 import importlib
+import importlib.metadata
+import re
+import shlex
 from types import ModuleType
+
+# Packages that are not named as the module.
+_PACKAGES = {"faiss": "faiss-cpu", "sklearn": "scikit-learn"}
 
 
 class MissingExtraError(ImportError):
@@ -17,7 +23,8 @@ def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
         purpose: the feature that needs it; the subject of the error message.
 
     Raises:
-        MissingExtraError: the package is not installed.
+        MissingExtraError: the package is not installed. The message names all packages of the
+            extra, not elmo_tf itself, which is not on the package index.
     """
     try:
         return importlib.import_module(module)
@@ -26,6 +33,17 @@ def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
         # The package is installed, but a module that it imports is not.
         if error.name is None or error.name.partition(".")[0] != package:
             raise
+        packages = _packages(extra) or [_PACKAGES.get(package, package)]
         raise MissingExtraError(
-            f"{purpose} needs {package}. Install it with: pip install 'elmo_tf[{extra}]'"
+            f"{purpose} needs {package}. Install it with: pip install {shlex.join(packages)}"
         ) from None
+
+
+def _packages(extra: str) -> list[str]:
+    """The packages of an extra, with their versions; empty in a source tree without metadata."""
+    try:
+        requirements = importlib.metadata.requires("elmo_tf") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    found = (re.fullmatch(r"(.+?) *; *extra == ['\"](.+)['\"]", each) for each in requirements)
+    return [match[1] for match in found if match and match[2] == extra]

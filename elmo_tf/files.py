@@ -32,6 +32,7 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
 
     Raises:
         FileExistsError: `path` exists and `overwrite` is false, or it is not a regular file.
+        OSError: a directory is not writable.
     """
     refuse_file(path, overwrite)
     path = Path(os.path.realpath(path))  # replaces the target of a link, not the link
@@ -76,6 +77,7 @@ def atomic_directory(
     Raises:
         FileExistsError: `path` is a directory that is not empty and `overwrite` is false, or it
             contains a file that is not `known`; or `path` is not a directory.
+        OSError: a directory is not writable.
     """
     path = Path(path)
     refuse_directory(path, overwrite, known)
@@ -145,7 +147,7 @@ def refuse_directory(
     known: Collection[str] = (),
     remedy: str | None = None,
 ) -> None:
-    """Raises `FileExistsError` if a directory must not be written; see `atomic_directory`.
+    """Raises the errors of `atomic_directory`.
 
     Args:
         path, overwrite, known: see `atomic_directory`.
@@ -153,6 +155,7 @@ def refuse_directory(
             `overwrite` if files are `known`, and otherwise another path.
     """
     path = Path(path)
+    refuse_unwritable(path)
     if not path.is_dir():
         if os.path.lexists(path):
             raise FileExistsError(f"{path} exists and is not a directory. Choose another path.")
@@ -172,12 +175,24 @@ def refuse_directory(
 
 
 def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
-    """Raises `FileExistsError` if a file must not be written; see `atomic_file`."""
+    """Raises the errors of `atomic_file`."""
+    refuse_unwritable(path)
     if not overwrite and os.path.lexists(path):
         raise FileExistsError(f"{os.fspath(path)} exists. {_REMEDY}")
     if os.path.exists(path) and not os.path.isfile(path):
         kind = "a directory" if os.path.isdir(path) else "not a regular file"
         raise FileExistsError(f"Cannot write the file {os.fspath(path)}: it is {kind}.")
+
+
+def refuse_unwritable(path: str | os.PathLike) -> None:
+    """Raises `OSError` if the directory of `path` is not writable, or cannot be created."""
+    folder = Path(os.path.realpath(path)).parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(f"Cannot write {os.fspath(path)}: {folder} is not a directory.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"Cannot write {os.fspath(path)}: {folder} is not writable.")
 
 
 def refuse_pattern(path: str | os.PathLike) -> None:

@@ -15,6 +15,16 @@ _PACKAGE = Path(__file__).resolve().parent
 # In a checkout, two of its packages are in sibling directories.
 _OURS = (_PACKAGE, _PACKAGE.parent / "trainers", _PACKAGE.parent / "saved_models")
 
+_warned: set[str] = set()
+
+
+def warn_once(kind: str, message: str, *args: object) -> None:
+    """Logs a warning, unless this process has logged one of this kind."""
+    if kind not in _warned:
+        _warned.add(kind)
+        logging.warning(message, *args)
+
+
 # Keras imports these, if they are installed, for `keras.wrappers` and `keras.visualization` alone.
 # Without them a command starts in 2.0 s instead of 2.8 s (median of 7, 2 cores); the output is the
 # same.

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
-from absl import logging
+
+from elmo_tf.logs import warn_once
 
 # Precisions of a biLM's matrix products, with their Keras dtype policies.
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
@@ -75,7 +76,8 @@ def usable_precision(precision: str) -> str:
     flags = next((line.split() for line in lines if line.startswith("flags")), [])
     if not _FAST_FLAGS.isdisjoint(flags):
         return precision
-    logging.warning(
+    warn_once(
+        "bfloat16",
         "This machine has no GPU, and its processor has none of the instructions %s: using "
         "float32 instead of %s, which would be much slower.",
         ", ".join(sorted(_FAST_FLAGS)),
@@ -93,3 +95,28 @@ def dtype_policy(name: str) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
+
+
+# The process in which an `Embedder` was first used. A fork does not copy TensorFlow's threads.
+_first_process: int | None = None
+
+
+def is_forked() -> bool:
+    """Whether this process was forked from a process that had used an `Embedder`."""
+    return _first_process not in (None, os.getpid())
+
+
+def refuse_fork() -> None:
+    """Records this process as a user of TensorFlow, which would hang in a forked process.
+
+    Raises:
+        RuntimeError: the process was forked from one that had used an `Embedder`.
+    """
+    global _first_process
+    if is_forked():
+        raise RuntimeError(
+            "This process was forked from one that had used an Embedder, and TensorFlow does not "
+            "work after a fork. Start processes in another way: "
+            'multiprocessing.get_context("spawn"), or joblib with its default backend, loky.'
+        )
+    _first_process = os.getpid()

@@ -2,7 +2,7 @@
 
     python examples/answer_questions.py --train train.json --dev dev.json
 
-Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+Requires the extra `tasks`: pip install '.[tasks]'
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/classify_sentences.py --train train.txt --dev dev.txt
 
-Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+Requires the extra `tasks`: pip install '.[tasks]'
 """
 
 import argparse

@@ -69,6 +69,7 @@ def main() -> int:
             workdir=checkpoint,
             start_from=MODEL,
             steps=arguments.steps,
+            eval_every=-(-arguments.steps // 2),
             batch_size=16,
             num_sampled=1024,
             warmup_steps=min(20, arguments.steps // 10),
@@ -84,7 +85,7 @@ def main() -> int:
     print(f"{exported} returns the vectors of the checkpoint")
 
     print_heading("Serving")
-    embedder = elmo_tf.Embedder(bilm, layers="all")
+    embedder = elmo_tf.Embedder(bilm)
     query(workdir / "exported", embedder, read_sentences(held_out))
 
     print_heading("Neighbors")
@@ -101,7 +102,7 @@ def parse_arguments() -> argparse.Namespace:
         "--corpus", metavar="FILE", help="UTF-8 text, one sentence or paragraph per line"
     )
     parser.add_argument("--workdir", default="demo", metavar="DIR", help="output (default: demo)")
-    parser.add_argument("--steps", type=int, default=200, metavar="N", help="training steps (200)")
+    parser.add_argument("--steps", type=int, default=100, metavar="N", help="training steps (100)")
     parser.add_argument("--word", help="word to show the neighbors of")
     return parser.parse_args()
 
@@ -201,7 +202,7 @@ def query(exported: Path, embedder: "elmo_tf.Embedder", text: list[list[str]]) -
         answer = client.predict(strings, ("elmo", "sequence_len"))
     answers = zip(sentences, answer["elmo"], answer["sequence_len"], strict=True)
     for tokens, vectors, length in answers:
-        expected = embedder.encode([tokens], output="token")[0].mean(axis=0)  # equal mixing weights
+        expected = embedder.encode([tokens], output="token")[0]  # equal mixing weights
         difference = np.abs(vectors[:length] - expected).max()
         print(f"{vectors[:length].shape} vectors for: {' '.join(tokens)[:60]}")
         if not difference < 1e-5:

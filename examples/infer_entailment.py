@@ -2,7 +2,7 @@
 
     python examples/infer_entailment.py --train train.jsonl --dev dev.jsonl
 
-Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+Requires the extra `tasks`: pip install '.[tasks]'
 """
 
 import argparse

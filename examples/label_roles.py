@@ -2,7 +2,7 @@
 
     python examples/label_roles.py --train train.gold_conll --dev dev.gold_conll
 
-Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+Requires the extra `tasks`: pip install '.[tasks]'
 """
 
 import argparse

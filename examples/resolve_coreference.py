@@ -2,7 +2,7 @@
 
     python examples/resolve_coreference.py --train train/*.conll --dev dev/*.conll
 
-Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+Requires the extra `tasks`: pip install '.[tasks]'
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python examples/trivial_baselines.py --questions dev.json
     python examples/trivial_baselines.py --documents dev/*.conll
 
-Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+Requires the extra `tasks`: pip install '.[tasks]'
 """
 
 import argparse

@@ -17,7 +17,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
-from elmo_tf.text.inputs import Sentence, sentence_items
+from elmo_tf.text.inputs import Sentence, check_sentence, sentence_items
 from elmo_tf.text.sentences import decode, encode
 
 LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of each sentence
@@ -105,13 +105,8 @@ def default_signature(sentences: Sequence[Sentence]) -> str:
 
 
 def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str | bytes]:
-    tokens = list(tokens) if isinstance(tokens, Iterable) else [tokens]
-    for token in tokens:
-        if not isinstance(token, str | bytes):
-            raise TypeError(
-                f"Expected sentence {position} to be a string or a list of tokens, but it holds "
-                f"{token!r:.60}."
-            )
+    check_sentence(f"Sentence {position}", tokens)
+    tokens = list(tokens)
     while tokens and not tokens[-1]:
         tokens.pop()
     if not all(tokens):

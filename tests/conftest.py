@@ -70,10 +70,13 @@ def small_heap():
 
 @pytest.fixture(autouse=True)
 def log_level_is_warning():
-    """Resets the log level that an earlier test of the same process may have changed."""
+    """Resets the log level and the warnings that appear once, which an earlier test changed."""
     from absl import logging
 
+    from elmo_tf import logs
+
     logging.set_verbosity(logging.WARNING)
+    logs._warned.clear()
 
 
 @pytest.fixture(scope="session")

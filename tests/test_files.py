@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import stat
+import tempfile
 
 import pytest
 
@@ -9,6 +10,7 @@ from elmo_tf.files import (
     atomic_directory,
     atomic_file,
     locked_directory,
+    refuse_directory,
     refuse_file,
     refuse_pattern,
     write_json,
@@ -112,6 +114,24 @@ def test_a_path_is_replaced_only_with_overwrite(tmp_path, atomic):
         write(part, "new")
     assert content_of(path) == "new"
     assert os.listdir(tmp_path) == ["name"]
+
+
+@pytest.mark.parametrize("refuse", [refuse_file, refuse_directory])
+def test_a_path_that_cannot_be_created_is_refused(tmp_path, refuse):
+    (tmp_path / "file").touch()
+    refuse(tmp_path / "new" / "name" / "x")
+    with pytest.raises(NotADirectoryError, match=r"Cannot write .*name: .*file is not a directory"):
+        refuse(tmp_path / "file" / "name")
+    user = os.getuid()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o555)
+        if user == 0:  # root may write everywhere
+            os.setresuid(65534, 65534, user)
+        try:
+            with pytest.raises(PermissionError, match=f"new/name: {folder} is not writable"):
+                refuse(f"{folder}/new/name")
+        finally:
+            os.setresuid(user, user, user)
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path):

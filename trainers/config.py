@@ -41,7 +41,6 @@ RECIPES = {
         "dropout": 0.1,
     },
 }
-LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001, "adamw": 0.002}
 
 
 def _by_recipe(name: str) -> str:
@@ -53,7 +52,7 @@ class PretrainConfig(RunSettings):
     """The settings of a pretraining run. Each field declares its type, range and meaning.
 
     A setting that is None has the default that its help names. The defaults suit runs
-    of a few thousand steps or more on one machine; `recipe="paper"` selects the published settings.
+    on one machine; `recipe="paper"` selects the published settings.
 
     Raises:
         ValueError: a value is out of its range, or two settings exclude each other.
@@ -132,13 +131,14 @@ class PretrainConfig(RunSettings):
         "must divide --batch-size",
     )
     num_sampled: Count = changeable(8192, "negative samples of the softmax, per direction and step")
-    optimizer: Literal[*LEARNING_RATES] | None = setting(
+    optimizer: Literal["adagrad", "adam", "adamw"] | None = setting(
         None, "optimizer of all weights", default_help=_by_recipe("optimizer")
     )
     learning_rate: Positive | None = setting(
         None,
         "highest learning rate, above 0",
-        default_help=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
+        default_help="0.2 for adagrad, 0.001 for adam; for adamw, 0.002 with --from, or else 0.002 "
+        "to 0.01 by the number of LSTM cells and steps",
     )
     schedule: Literal["constant", "inverse_sqrt", "cosine"] | None = setting(
         None,
@@ -200,7 +200,6 @@ class PretrainConfig(RunSettings):
 
     def __post_init__(self):
         self._fill(**RECIPES[self.recipe])
-        self._fill(learning_rate=LEARNING_RATES[self.optimizer])
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(
                 "`weight_decay` is for the optimizer adamw. "

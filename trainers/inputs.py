@@ -1,6 +1,7 @@
 """What a run reads before its work directory changes: text, lexicon and initial weights."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,15 +15,17 @@ from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_pat
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.settings import read_record
 from elmo_tf.text.corpus import count_corpus, read_sentences, report_corpus, warn_of_unknown
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.checkpointing import last_save
-from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
+from elmo_tf.trainers.config import DEFAULT_EPOCHS, RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.workdir import check_corpus, check_workdir
 
 # With fewer distinct tokens, the corpus is of a closed alphabet, such as characters or amino acids.
 _CLOSED_TYPES = 1_000
+_LOWEST_RATE = 0.002  # the lowest default of AdamW
 # Variables with one row per token of the vocabulary, by their path below the biLM or softmax.
 _TABLES = frozenset({"W", "b", "token_embedding/embedding"})
 # Not copied: `warm_start` computed it with the weights of the checkpoint, which training changes.
@@ -30,13 +33,14 @@ _STATE = "initial_state"
 
 
 class Inputs(NamedTuple):
-    """The vocabulary of a run, the shape of its biLM, its lexicon, and the size of its text."""
+    """The vocabulary of a run, the shape of its biLM, its lexicon, its text, length and rate."""
 
     vocabulary: Vocabulary
     shape: BiLMConfig
     lexicon: Lexicon | None
     corpus: dict[str, Any]
     num_steps: int
+    learning_rate: float
 
 
 def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
@@ -72,6 +76,16 @@ def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
     return shape
 
 
+def default_learning_rate(config: PretrainConfig, num_cells: int, num_steps: int) -> float:
+    """The highest rate of a run with so many LSTM cells per layer, if none is set."""
+    if config.optimizer != "adamw":
+        return {"adagrad": 0.2, "adam": 0.001}[config.optimizer]
+    if config.start_from is not None:
+        return _LOWEST_RATE
+    # Measured: see "Defaults" in docs/guides/training.md.
+    return max(_LOWEST_RATE, min(0.01, 2 / num_cells, 0.5 / math.sqrt(num_steps)))
+
+
 def read_inputs(
     config: PretrainConfig,
     shape: BiLMConfig,
@@ -93,6 +107,9 @@ def read_inputs(
     has_lexicon = shape.char_cnn is not None and shape.char_cnn.lexicon is not None
     if has_lexicon and (config.start_from is None or _resumes(config)):
         lexicon, shape = _own_lexicon(config, shape, vocabulary, files)
+    if _resumes(config) and config.learning_rate is None:
+        recorded = read_record(workdir / RECORD_FILE)["settings"]
+        config = dataclasses.replace(config, learning_rate=recorded["learning_rate"])
     if is_chief:
         check_workdir(workdir, config, shape, vocabulary)
     count = count_corpus(files, vocabulary)
@@ -122,7 +139,14 @@ def read_inputs(
             count_corpus(valid_files, vocabulary)  # fails if the text cannot be read
     epochs = config.epochs or DEFAULT_EPOCHS
     num_steps = config.steps or max(1, round(epochs * (count.targets / window)))
-    return Inputs(vocabulary, shape, lexicon, corpus, num_steps)
+    logging.info(
+        "Training: %s steps of %s tokens, %.2g epochs. A model that knows only the frequencies of "
+        "words has perplexity %.0f on this text.",
+        *(f"{num_steps:,}", f"{window:,}", num_steps * window / count.targets),
+        count.unigram_perplexity,
+    )
+    rate = config.learning_rate or default_learning_rate(config, shape.lstm.dim, num_steps)
+    return Inputs(vocabulary, shape, lexicon, corpus, num_steps, rate)
 
 
 def initial_model(config: PretrainConfig) -> LanguageModel | BiLM | None:

@@ -85,6 +85,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
     with cluster.reporting_lost_workers(), contextlib.ExitStack() as stack:
         inputs = read_inputs(config, shape, vocabulary, files, valid_files, cluster.is_chief)
+        config = dataclasses.replace(config, learning_rate=inputs.learning_rate)
         schedule = learning_rate_schedule(
             config.schedule, config.learning_rate, config.warmup_steps, inputs.num_steps
         )

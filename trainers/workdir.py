@@ -36,6 +36,9 @@ BEST_FOLDER = "best"
 # Weight of a new step in the exponential moving average of the losses on the progress line.
 _SMOOTHING = 0.02
 _LARGEST_EXPONENT = 50
+# The speed is measured over as many steps or seconds. The first step is not: it compiles.
+_MEASURED_STEPS, _MEASURED_SECONDS = 5, 10
+_UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
 _RESULTS = {
     *(OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, SOFTMAX_FILE),
     *(EMBEDDINGS_FILE, LOG_FILE, RECORD_FILE, STATE_FOLDER, BEST_FOLDER, TENSORBOARD_FOLDER),
@@ -210,6 +213,10 @@ class TrainingLogger(contextlib.ExitStack):
         self._meter = progress(total, "training", "tokens", initial=done, shown=is_chief)
         self.callback(self._meter.close)
         self._last = time.monotonic()
+        self._first: tuple[int, float] | None = None  # the first step, and the time of its end
+        self._tells_duration = is_chief
+        if is_chief and first > 0:
+            self._warn_of_rise(workdir / LOG_FILE, first)
 
     def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
         """Logs a step: losses, gradient norm, learning rate, and seconds since the last step."""
@@ -220,6 +227,7 @@ class TrainingLogger(contextlib.ExitStack):
             self._log.write(json.dumps({"step": step, **losses, **rest}) + "\n")
             self._log.flush()
         self._last = now
+        self._tell_duration(step, now)
         for name, value in losses.items():
             before = self._smooth.get(name, value)
             self._smooth[name] = before + _SMOOTHING * (value - before)
@@ -245,6 +253,34 @@ class TrainingLogger(contextlib.ExitStack):
                     value = train_step.cluster.local(weight.value)[0]
                     tf.summary.histogram(weight.path, value)
                     tf.summary.scalar(f"norm/{weight.path}", tf.norm(value))
+
+    def _warn_of_rise(self, log: Path, done: int) -> None:
+        """Warns if the step `done` had a lower rate than in a run of this number of steps."""
+        lines = log.read_text(encoding="utf-8").splitlines()
+        before = json.loads(lines[-1])["learning_rate"] if lines else math.inf
+        if float(self._schedule(done - 1)) > 1.001 * before:
+            logging.warning(
+                "The learning rate rises from %.2g to %.2g, because the schedule now ends at step "
+                "%s. The loss may rise at first. To extend runs, use --schedule inverse_sqrt or "
+                "constant from the beginning.",
+                *(before, float(self._schedule(done)), f"{self._num_steps:,}"),
+            )
+
+    def _tell_duration(self, step: int, now: float) -> None:
+        self._first = self._first or (step, now)
+        steps, seconds = step - self._first[0], now - self._first[1]
+        is_measured = steps >= _MEASURED_STEPS or (steps and seconds >= _MEASURED_SECONDS)
+        if not self._tells_duration or not is_measured:
+            return
+        self._tells_duration = False
+        left = (self._num_steps - step) * seconds / steps
+        size, unit = next((one for one in _UNITS if left >= 2 * one[0]), _UNITS[-1])
+        logging.info(
+            "%s more steps of %s tokens at %s tokens/s: about %.0f %s, without evaluations.",
+            *(f"{number:,.0f}" for number in (self._num_steps - step, self._tokens)),
+            f"{steps * self._tokens / seconds:,.0f}",
+            *(left / size, unit),
+        )
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         """Logs the perplexity of the held-out text."""

@@ -62,45 +62,56 @@ class _CompareOptions(ReportOptions):
 def compare(options: _CompareOptions) -> None:
     """Compare perplexity, tags, senses, speed and size of biLMs."""
     options.check_report()
+    from elmo_tf.checkpoints.load import has_softmax, load_config
     from elmo_tf.evaluation.comparison import compare
-    from elmo_tf.text.corpus import text_files
+    from elmo_tf.text.corpus import check_tokens, sentence_files
 
+    for model in options.models:
+        load_config(model)
+    vectors = named_vectors(options.vectors)
+    files = sentence_files(options.text)
+    if files and any(map(has_softmax, options.models)):
+        check_tokens(files)
     measures = {}
     if options.probe_train:
-        measures["probe"] = _probe_measure(options)
+        measures["probe"] = _probe_measure(options, vectors)
     if options.senses_train:
-        measures["senses"] = _senses_measure(options)
+        measures["senses"] = _senses_measure(options, vectors)
     models = dict(zip(short_names(options.models), options.models, strict=True))
     speed = {"num_turns": options.turns, "tokens_per_turn": options.tokens_per_turn}
-    vectors = named_vectors(options.vectors)
-    files = text_files(options.text) if options.text else ()
     results = compare(models, files, measures, options.precision, vectors=vectors, **speed)
     options.report({"models": results}, lambda: _table(results))
 
 
-def _probe_measure(options: Any) -> Callable:
+def _probe_measure(options: Any, vectors: Mapping[str, Any]) -> Callable:
     from elmo_tf.embedding.layer_cache import LayerCache
-    from elmo_tf.evaluation.probing import probe
+    from elmo_tf.evaluation.probing import check_tags, probe, sampled
     from elmo_tf.extras import require_extra
     from elmo_tf.tasks.tagging.reader import read_tagged_files
 
     require_extra("sklearn", "analysis", "A probe")
+    cache = LayerCache()
     train, test = (
         read_tagged_files(files, tag_column=options.tag_column)
         for files in (options.probe_train, options.probe_test)
     )
-    return lambda embedder: probe(embedder, train, test, LayerCache()).to_json()
+    train = sampled(train)
+    check_tags(train, test)
+    for source in vectors.values():
+        source.check(one.tokens for one in (*train, *test))
+    return lambda embedder: probe(embedder, train, test, cache).to_json()
 
 
-def _senses_measure(options: Any) -> Callable:
-    from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
+def _senses_measure(options: Any, vectors: Mapping[str, Any]) -> Callable:
+    from elmo_tf.evaluation import SenseCorpus, SenseInventory
+    from elmo_tf.evaluation.senses import SenseTexts
 
-    train, tests = (
-        [SenseCorpus(path) for path in paths]
-        for paths in (options.senses_train, options.senses_test)
-    )
     inventory = SenseInventory(options.inventory)
-    return lambda embedder: evaluate_senses(embedder, train, tests, inventory).to_json()
+    paths = options.senses_train, options.senses_test
+    texts = SenseTexts(*([SenseCorpus(path) for path in each] for each in paths))
+    for source in vectors.values():
+        source.check(texts.embedded())
+    return lambda embedder: texts.evaluate(embedder, inventory).to_json()
 
 
 def _table(results: Mapping[str, Mapping[str, Any]]) -> str:

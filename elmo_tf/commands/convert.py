@@ -49,9 +49,13 @@ def convert(options: _ConvertOptions) -> None:
     from elmo_tf.checkpoints.formats import SOFTMAX_FILE, VOCABULARY_FILE, in_all_formats
     from elmo_tf.checkpoints.load import open_checkpoint
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm, save_softmax
+    from elmo_tf.extras import require_extra
     from elmo_tf.files import atomic_directory
-    from elmo_tf.text.corpus import read_sentences, text_files
+    from elmo_tf.text.corpus import read_sentences, sentence_files
 
+    if options.format == "safetensors":
+        require_extra("safetensors", "huggingface", "The format safetensors")
+    texts = sentence_files(options.warm_start)
     source = options.source
     source = source[0] if len(source) == 1 else tuple(source)
     known = (*BILM_FILES, *(path.name for path in in_all_formats(Path(SOFTMAX_FILE))))
@@ -59,11 +63,11 @@ def convert(options: _ConvertOptions) -> None:
         atomic_directory(options.target, options.overwrite, known) as part,
         open_checkpoint(source) as checkpoint,
     ):
+        vocabulary = checkpoint.vocabulary()  # read before the model is loaded
         bilm = checkpoint.bilm()
-        if options.warm_start:
-            bilm.warm_start(read_sentences(text_files(options.warm_start)))
+        if texts:
+            bilm.warm_start(read_sentences(texts))
         save_bilm(bilm, part, options.format, options.dtype, options.card)
-        vocabulary = checkpoint.vocabulary()
         if vocabulary is not None:
             vocabulary.save(Path(part, VOCABULARY_FILE))
         if checkpoint.has_softmax:

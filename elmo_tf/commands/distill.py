@@ -84,10 +84,16 @@ def _of_corpus(options: Any) -> tuple[list[str], int, Iterable[Any]]:
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.distillation import mean_vectors
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import read_sentences, reported_lines, text_files
+    from elmo_tf.text.corpus import (
+        check_tokens,
+        read_sentences,
+        reported_lines,
+        sentence_files,
+    )
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-    files = text_files(options.corpus)
+    files = sentence_files(options.corpus)
+    check_tokens(files)
     vocabulary = Vocabulary.build(
         progress_over(reported_lines(files), None, "counting", "lines"),
         options.min_count,

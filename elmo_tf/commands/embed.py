@@ -98,27 +98,38 @@ def embed(options: _EmbedOptions) -> None:
 
 
 def _embed_file(options: _EmbedOptions, stored: Any) -> None:
+    from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.layer_choice import check_layers
     from elmo_tf.embedding.vector_formats import output_format
+    from elmo_tf.text.corpus import check_regular_file
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of
 
     # Checked before the model is loaded, which takes longer.
     kind = output_format(options.output)
-    kind.check(stored)
+    kind(stored)  # checks the options, and that its packages are installed
     kind.refuse(options.output, options.overwrite)
     with stdin_in_a_file([options.input]) as (input,):
         tokenizer = tokenizer_of(options.tokenize)
         how = {"format": options.input_format, "token_column": options.token_column}
-        sentence_reader(input, options.input_format, options.token_column, tokenizer)
+        check_regular_file(input)
+        read = sentence_reader(input, options.input_format, options.token_column, tokenizer)
+        next(read(), None)
+        check_layers(options.layers, load_config(options.model).lstm.num_layers + 1)
         model = options.model, options.layers, options.precision, options.batch_tokens
         embedder = Embedder(*model, tokenizer=tokenizer)
         embedder.embed_file(input, options.output, options.overwrite, **how, **vars(stored))
 
 
 def _embed_with_ray(options: _EmbedOptions, stored: Any) -> None:
+    from elmo_tf.checkpoints.load import load_config
     from elmo_tf.pipelines import embed_with_ray
+    from elmo_tf.saved_models.versions import newest_version
 
+    # The machine of a remote cluster may have other files.
+    if not options.cluster.startswith("ray://") and newest_version(options.model) is None:
+        load_config(options.model)
     shared = ("layers", "precision", "batch_tokens", "token_column", "overwrite")
     counts = embed_with_ray(
         *(options.model, options.input, options.output),

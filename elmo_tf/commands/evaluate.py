@@ -21,8 +21,9 @@ def evaluate(options: _EvaluateOptions) -> None:
     """Measure perplexity per token, with the full softmax."""
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.perplexity import perplexity
-    from elmo_tf.text.corpus import text_files
+    from elmo_tf.text.corpus import check_tokens, sentence_files
 
     with stdin_in_a_file(options.files) as patterns:
-        files = text_files(patterns)
+        files = sentence_files(patterns)
+        check_tokens(files)
         print_json(perplexity(load_language_model(options.checkpoint), files))

@@ -43,11 +43,15 @@ class _ExportOptions:
 def export(options: _ExportOptions) -> None:
     """Export a checkpoint as a SavedModel for TF Serving."""
     from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
+    from elmo_tf.files import refuse_pattern
     from elmo_tf.saved_models.exporting.export import export
     from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
     from elmo_tf.saved_models.versions import check_new_version
 
     check_new_version(options.directory, options.version, options.overwrite)
+    refuse_pattern(options.directory)
+    warmup = _sentences(options.warmup) if options.warmup else ()
+    vocabulary = load_vocabulary(options.checkpoint)
     path = export(
         load_bilm(options.checkpoint),
         options.directory,
@@ -56,8 +60,8 @@ def export(options: _ExportOptions) -> None:
         options.precision,
         options.free_characters,
         PunctuationSplitter() if options.raw_text else None,
-        load_vocabulary(options.checkpoint),
-        _sentences(options.warmup) if options.warmup else (),
+        vocabulary,
+        warmup,
         cache_tokens=options.cache_tokens,
     )
     print(path)

@@ -1,7 +1,8 @@
 """The subcommand `neighbors`: words in context ─► the nearest tokens of a corpus."""
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from absl import logging
@@ -104,10 +105,14 @@ def neighbors(options: _NeighborsOptions) -> None:
     from elmo_tf.evaluation.occurrences import OccurrenceIndex
 
     if options.has_index:
-        index = OccurrenceIndex(options.index, options.model, options.precision)
-        index.check_same_text(options.corpus, options.max_tokens)
+
+        def check(index: Any) -> None:
+            index.check_same_text(options.corpus, options.max_tokens)
+            _check_query(options, vectors, index.settings["layers"], index.types, index.sentences)
+
+        index = OccurrenceIndex(options.index, options.model, options.precision, check)
     else:
-        index = OccurrenceIndex(options.index, _build(options))
+        index = OccurrenceIndex(options.index, _build(options, vectors))
     keys = ("model", "digest", "precision", "sentences", "tokens", "types")
     about = {key: index.settings[key] for key in keys}
     words = [_about(index, vectors, word, options) for word in options.words]
@@ -115,20 +120,50 @@ def neighbors(options: _NeighborsOptions) -> None:
     options.report(content, lambda: _markdown(content))
 
 
-def _build(options: _NeighborsOptions) -> Any:
+def _build(options: _NeighborsOptions, vectors: Mapping[str, Any]) -> Any:
     """Builds the index, and returns its embedder."""
+    from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.occurrences import build_occurrence_index
+    from elmo_tf.evaluation.occurrence_text import distinct_sentences
+    from elmo_tf.evaluation.occurrences import build_occurrence_index, require_packages
     from elmo_tf.files import refuse_directory
-    from elmo_tf.text.corpus import text_files
+    from elmo_tf.text.corpus import sentence_files
 
     refuse_directory(options.index)
-    files = text_files(options.corpus)
+    require_packages()
+    files = sentence_files(options.corpus)
+    num_layers = load_config(options.model).lstm.num_layers + 1
+    sentences = distinct_sentences(files, options.max_tokens)
+    if options.words:
+        types = {token for sentence in sentences for token in sentence.split(" ")}
+        _check_query(options, vectors, num_layers, types, lambda: map(str.split, sentences))
     embedder = Embedder(options.model, precision=options.precision)
     # Absolute: later calls may come from another working directory.
     name = os.path.abspath(options.model) if os.path.exists(options.model) else options.model
-    build_occurrence_index(embedder, files, options.index, options.max_tokens, name)
+    build_occurrence_index(embedder, files, options.index, options.max_tokens, name, sentences)
     return embedder
+
+
+def _check_query(
+    options: _NeighborsOptions,
+    vectors: Mapping[str, Any],
+    num_layers: int,
+    types: Collection[str],
+    read: Callable[[], Iterable[Sequence[str]]],
+) -> None:
+    """Checks layers, words and files of vectors against the text, before a model is loaded."""
+    from elmo_tf.evaluation.occurrence_text import check_layers, check_word
+    from elmo_tf.evaluation.stored_vectors import SentenceVectorSource
+
+    check_layers(filter(None, options.layer), num_layers)
+    contextual = [one for one in vectors.values() if isinstance(one, SentenceVectorSource)]
+    if options.sentence is None and (contextual or set(options.layer) != {0}):
+        for word in options.words:
+            check_word(word, types)
+    if options.words and contextual:
+        queries = [] if options.sentence is None else [options.sentence.split()]
+        for source in contextual:
+            source.check(itertools.chain(queries, read()))
 
 
 def _about(

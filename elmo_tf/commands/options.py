@@ -169,10 +169,10 @@ def named_vectors(vectors: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 def text_sources(patterns: Iterable[str]) -> list[Any]:
-    """The text files that match some patterns, see `text_files`. `-` is stdin, read once."""
-    from elmo_tf.text.corpus import text_files
+    """The files that match some patterns, see `sentence_files`. `-` is stdin, read once."""
+    from elmo_tf.text.corpus import sentence_files
 
-    matches = ([sys.stdin.buffer] if p == STDIN else text_files([p]) for p in patterns)
+    matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p]) for p in patterns)
     return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
 
 
@@ -225,11 +225,18 @@ class ReportOptions:
             print(markdown())
 
     def measure(
-        self, measure: Callable[[Any], Any], settings: Sequence[str], batch_tokens: int = 4096
+        self,
+        vectors: Mapping[str, Any],
+        read: Callable[[], Iterable[Sequence[str]]],
+        measure: Callable[[Any], Any],
+        settings: Sequence[str],
+        batch_tokens: int = 4096,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Measures the vectors of the model and of each file of `--vectors`.
+        """Measures the vectors of the model and of the files of `--vectors`.
 
         Args:
+            vectors: see `named_vectors`.
+            read: yields the tokens of all sentences that are measured.
             measure: returns a result with `to_json`, given an `Embedder` or a `VectorSource`.
             settings: names of options.
             batch_tokens: see `Embedder`.
@@ -239,7 +246,8 @@ class ReportOptions:
         """
         from elmo_tf.embedding import Embedder
 
-        vectors = named_vectors(self.vectors)
+        for source in vectors.values():
+            source.check(read())
         embedder = Embedder(self.model, "all", self.precision, batch_tokens)
         results = {name: measure(source) for name, source in {"": embedder, **vectors}.items()}
         content = {name: getattr(self, name) for name in settings}

@@ -92,15 +92,18 @@ def weights(options: _WeightsOptions) -> None:
     from elmo_tf.evaluation.plots import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
     from elmo_tf.tasks import load_task
+    from elmo_tf.tasks.config import TaskConfig
 
     save = options.saver()
     if options.json is not None:
         refuse_file(options.json, options.overwrite)
+    for workdir in options.workdirs:
+        config = TaskConfig.resumed(workdir)
+        if config.placement == "none" or (config.elmo is None and config.vectors is None):
+            raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
     mixes = []
     for workdir, name in zip(options.workdirs, short_names(options.workdirs), strict=True):
         model = load_task(workdir)
-        if model.elmo is None:
-            raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
         both = len(model.elmo.mixes) == 2
         places = ["input", "output"] if both else [model.token_vectors.placement]
         mixes += mixes_of(name, model.elmo, places)

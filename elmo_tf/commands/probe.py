@@ -10,6 +10,7 @@ from elmo_tf.commands.options import (
     ReportOptions,
     TokenColumn,
     markdown_table,
+    named_vectors,
     percent,
     subcommand,
 )
@@ -61,17 +62,23 @@ class _ProbeOptions(ReportOptions):
 def probe(options: _ProbeOptions) -> None:
     """Measure how well a linear classifier predicts tags from each layer."""
     options.check_report()
+    from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding.layer_cache import LayerCache
-    from elmo_tf.evaluation.probing import probe
+    from elmo_tf.evaluation.probing import check_tags, probe, sampled
     from elmo_tf.extras import require_extra
     from elmo_tf.tasks.tagging.reader import read_tagged_files
 
     require_extra("sklearn", "analysis", "A probe")
+    load_config(options.model)
+    vectors = named_vectors(options.vectors)
     cache = LayerCache(options.cache, 0 if options.no_cache else int(options.cache_gb * 2**30))
     columns = [getattr(options, name) for name in _COLUMNS]
     limits = {name: getattr(options, name) for name in _LIMITS}
     train, test = (read_tagged_files(files, *columns) for files in (options.train, options.test))
+    train = sampled(train, options.max_train_tokens, options.seed)
+    check_tags(train, test)
     results, content = options.measure(
+        *(vectors, lambda: (one.tokens for one in (*train, *test))),
         lambda source: probe(source, train, test, cache, **limits),
         ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS),
     )

@@ -42,6 +42,7 @@ class _QueryOptions:
 def query(options: _QueryOptions) -> None:
     """Request the vectors of sentences from a model server."""
     from elmo_tf.saved_models.client.client import Client
+    from elmo_tf.text.input_warnings import warn_of_raw_text
     from elmo_tf.text.vocabulary import sentence_lines
 
     # Retries are not worth a line: only the last error is.
@@ -59,11 +60,13 @@ def query(options: _QueryOptions) -> None:
         **({"batch_size": 1} if is_typed else {}),
     ) as client:
         if not reads_stdin:
-            answer = client.predict(options.sentences, outputs, options.signature)
+            sentences = list(warn_of_raw_text(options.sentences))
+            answer = client.predict(sentences, outputs, options.signature)
             print_json(_jsonable(answer))
             return
         in_flight = {"in_flight": 1} if is_typed else {}
         lines = (line.rstrip("\r\n") for line in sentence_lines(sys.stdin.buffer))
+        lines = warn_of_raw_text(lines)
         for answer in client.stream(lines, outputs, options.signature, **in_flight):
             print_json(_jsonable(answer))
             sys.stdout.flush()

@@ -11,6 +11,7 @@ from elmo_tf.commands.options import (
     Precision,
     ReportOptions,
     markdown_table,
+    named_vectors,
     percent,
     subcommand,
 )
@@ -58,17 +59,20 @@ class _SensesOptions(ReportOptions):
 def senses(options: _SensesOptions) -> None:
     """Measure word sense disambiguation by the vectors of each layer (F1)."""
     options.check_report()
-    from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
+    from elmo_tf.checkpoints.load import load_config
+    from elmo_tf.evaluation import SenseCorpus, SenseInventory
+    from elmo_tf.evaluation.senses import SenseTexts
     from elmo_tf.files import refuse_directory
 
     if options.predictions is not None:
         refuse_directory(options.predictions, options.overwrite, _KEY_FILES)
-    train, tests = (
-        [SenseCorpus(path) for path in paths] for paths in (options.train, options.test)
-    )
+    load_config(options.model)
+    vectors = named_vectors(options.vectors)
     inventory = SenseInventory(options.inventory)
+    corpora = ([SenseCorpus(path) for path in paths] for paths in (options.train, options.test))
+    texts = SenseTexts(*corpora, options.held_out)
     results, content = options.measure(
-        lambda source: evaluate_senses(source, train, tests, inventory, options.held_out),
+        *(vectors, texts.embedded, lambda source: texts.evaluate(source, inventory)),
         ("model", "precision", "train", "test", "inventory", "held_out"),
         options.batch_tokens,
     )

@@ -1,6 +1,7 @@
 """The subcommand `task`: task models, trained on labeled files and a biLM's vectors."""
 
 import dataclasses
+import os
 from typing import Annotated, Any
 
 from elmo_tf.commands.options import (
@@ -40,6 +41,7 @@ def train(config: TaskConfig) -> None:
     """Train a task model, and keep its best epoch on held-out examples."""
     from elmo_tf.trainers.tasks.training import train_task
 
+    _check_paths(config)
     record = train_task(config)
     print_json({"workdir": config.workdir, **record["best"]})
 
@@ -137,10 +139,20 @@ class _SweepOptions(ReportOptions):
 )
 def sweep(config: TaskConfig, options: _SweepOptions) -> None:
     """Train with and without ELMo, for several seeds and shares of the data."""
+    from elmo_tf.tasks.batches import distinct_texts
+    from elmo_tf.tasks.specification import specification_of
     from elmo_tf.trainers.tasks.sweep import sweep_task
 
     options.check_report()
-    named_vectors(options.vectors)  # fails now if one is missing
+    _check_paths(config)
+    # Before the first training, which is one without vectors.
+    if vectors := named_vectors(options.vectors):
+        task = specification_of(config.task)
+        train = task.read(config.train, config)
+        dev = task.read(config.dev, config, known=task.labels(train))
+        texts = distinct_texts(map(task.texts, (*task.for_training(train, config), *dev)))
+        for source in vectors.values():
+            source.check(texts)
     results = sweep_task(config, options.shares, options.seeds, dict(options.vectors))
     options.report(results, lambda: _markdown(results))
 
@@ -152,6 +164,18 @@ task = Subcommand(
     metavar="ACTION",
     subcommands=(train, evaluate, predict, export, sweep),
 )
+
+
+def _check_paths(config: TaskConfig) -> None:
+    """Checks the checkpoint and the directories of a training before its files are read."""
+    from elmo_tf.checkpoints.load import load_config
+    from elmo_tf.embedding.layer_cache import LayerCache
+    from elmo_tf.files import refuse_unwritable
+
+    refuse_unwritable(os.path.join(config.workdir, "model"))
+    if config.elmo is not None:
+        load_config(config.elmo)
+        LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
 
 
 def _markdown(results: dict[str, Any]) -> str:

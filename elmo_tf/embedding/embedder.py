@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
@@ -25,20 +24,25 @@ from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.embedding.vector_output import OutputOptions, mean_over_tokens
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import model_digest
-from elmo_tf.processors import PRECISIONS, share_cores_for_embedding, usable_precision
+from elmo_tf.processors import (
+    PRECISIONS,
+    is_forked,
+    refuse_fork,
+    share_cores_for_embedding,
+    usable_precision,
+)
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
+from elmo_tf.text.input_warnings import warn_of_raw_text, warn_of_tokens
 from elmo_tf.text.inputs import Sentence, sentence_items, token_bytes
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
-from elmo_tf.text.sentences import decode, encode
+from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
 
 # The first group of a stream is smaller, so that the first results come early.
 _FIRST_BATCHES_AHEAD = 4
-# The process in which an `Embedder` was first used. A fork does not copy TensorFlow's threads.
-_first_process: int | None = None
 
 
 class Embedder:
@@ -54,7 +58,7 @@ class Embedder:
             all layers side by side, (T, (L + 1) · dim). "top": the last layer; a number: that
             layer, from 0; "average" and "sum": the mean and the sum of all layers; "mix": the mix
             of the `Elmo` (for a biLM, an untrained mix, which is the mean); each (T, dim). Defaults
-            to "all".
+            to None: "average" in `encode` and `similarity`, "all" in `embed` and `embed_file`.
         precision: "float32", or "bfloat16" for bfloat16 matrix products with float32 sums; the
             performance guide gives the error. On processors without such instructions, "bfloat16"
             falls back to "float32" with a warning. A float32 `BiLM` is copied for "bfloat16".
@@ -83,18 +87,20 @@ class Embedder:
     def __init__(
         self,
         bilm_or_path: Any,
-        layers: str | int = "all",
+        layers: str | int | None = None,
         precision: str = "float32",
         batch_tokens: int = 4096,
         vocabulary: Iterable[str] | None = None,
         cache_tokens: int = 50_000,
         tokenizer: str | Tokenizer | None = None,
     ):
+        self._encodes_average = layers is None
+        layers = "all" if layers is None else layers
         check_layers(layers)
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", ge=1)
         check_int(cache_tokens, "cache_tokens", ge=0)
-        _refuse_fork()
+        refuse_fork()
         share_cores_for_embedding()
         self.tokenizer = tokenizer_of(tokenizer)
         self.layers = layers
@@ -113,8 +119,11 @@ class Embedder:
         self._choice = LayerChoice(self.layers, mix)
         self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary))
         self._read_group = GroupReader(self.bilm, self._choice, self.batch_tokens, self._table)
+        self._encode_group = self._read_group
+        if self._encodes_average:
+            choice = LayerChoice("average")
+            self._encode_group = GroupReader(self.bilm, choice, self.batch_tokens, self._table)
         self._lock = threading.Lock()  # rows of the table are valid until its next request
-        self._has_warned = False
 
     @property
     def dim(self) -> int:
@@ -148,8 +157,8 @@ class Embedder:
 
         Returns:
             "sentence": float32 (sentence, feature), or (sentence, layer, feature) for
-            `layers="all"`. "token": a list of arrays, see `embed`. For one sentence (`str`), only
-            its array.
+            `layers="all"`. "token": a list of arrays, (T, feature) or see `embed`. For one sentence
+            (`str`), only its array.
         """
         check_choice(output, "output", OUTPUTS)
         is_single = isinstance(sentences, str | bytes)
@@ -157,7 +166,7 @@ class Embedder:
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar
         arrays = []
         with progress(len(batch), "embedding", "sentences", shown=shown) as meter:
-            for vectors in self.embed(batch):  # (…, token, feature)
+            for vectors in self._arrays(batch, self._encode_group):  # (…, token, feature)
                 if output == "sentence":
                     vectors = mean_over_tokens(vectors)  # (…, feature)
                 if normalize:
@@ -169,8 +178,32 @@ class Embedder:
             return arrays[0]
         if output == "token":
             return arrays
-        shape = (self.num_layers,) if self.layers == "all" else ()
+        has_layers = self.layers == "all" and not self._encodes_average
+        shape = (self.num_layers,) if has_layers else ()
         return np.stack(arrays) if arrays else np.zeros((0, *shape, self.dim), np.float32)
+
+    def similarity(
+        self, a: Sequence[Sentence] | np.ndarray, b: Sequence[Sentence] | np.ndarray
+    ) -> np.ndarray:
+        """Returns the cosine similarities of sentences.
+
+        Args:
+            a, b: sentences, see `encode`, or their vectors as from `encode`, float (sentence, …).
+                A single sentence or vector is one row.
+
+        Returns:
+            float32 (n, m): the similarity of each of the n sentences of `a` to each of the m of
+            `b`; 0 for sentences without tokens. For `layers="all"`, the cosine of all layers.
+        """
+        unit = []
+        for texts in (a, b):
+            is_vectors = isinstance(texts, np.ndarray) and texts.dtype.kind == "f"
+            vectors = texts if is_vectors else self.encode(texts)
+            is_one = isinstance(texts, str | bytes) or (is_vectors and vectors.ndim == 1)
+            rows = vectors.reshape(1 if is_one else len(vectors), -1)
+            norms = np.linalg.norm(rows, axis=1, keepdims=True)
+            unit.append(rows / np.where(norms > 0, norms, 1))
+        return unit[0] @ unit[1].T
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
         """Yields one array per sentence, in input order.
@@ -190,10 +223,16 @@ class Embedder:
                 text.
             ValueError: a token is empty, or `sentences` is an array (batch, 1) of sentences.
         """
+        return self._arrays(sentences, self._read_group)
+
+    def _arrays(
+        self, sentences: Iterable[Sentence], read_group: GroupReader
+    ) -> Iterator[np.ndarray]:
         sentences = sentence_items(sentences)
-        if self.tokenizer is not None:
-            return (text.vectors for text in self.embed_texts(sentences))
-        return self._embed(sentences, _batches_ahead(sentences))
+        embed = functools.partial(self._embed, read_group, _batches_ahead(sentences))
+        if self.tokenizer is None:
+            return embed(sentences)
+        return (text.vectors for text in embedded_texts(sentences, self.tokenizer, embed))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, in input order.
@@ -211,19 +250,23 @@ class Embedder:
         texts = sentence_items(texts, "texts")
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        embed = functools.partial(self._embed, num_batches=_batches_ahead(texts))
+        embed = functools.partial(self._embed, self._read_group, _batches_ahead(texts))
         return embedded_texts(texts, self.tokenizer, embed)
 
-    def _embed(self, sentences: Iterable[Sentence], num_batches: int) -> Iterator[np.ndarray]:
+    def _embed(
+        self, read_group: GroupReader, num_batches: int, sentences: Iterable[Sentence]
+    ) -> Iterator[np.ndarray]:
         """Embeds sentences in groups, the first of `num_batches` batches."""
-        _refuse_fork()
+        refuse_fork()
         token_lists = (token_bytes(index, item) for index, item in enumerate(sentences))
+        if self.tokenizer is None:
+            token_lists = warn_of_raw_text(token_lists)
         self._forget_tokens()
         while group := read_ahead(token_lists, num_batches * self.batch_tokens):
             with self._lock:
-                arrays = collections.deque(self._read_group(group))
+                arrays = collections.deque(read_group(group))
                 new_tokens = self._table.new_tokens
-            self._warn_of_tokens(new_tokens)
+            warn_of_tokens(new_tokens, self.token_limit, self.bilm.vocabulary)
             while arrays:
                 yield arrays.popleft()  # and frees it
             num_batches = BATCHES_AHEAD
@@ -244,32 +287,10 @@ class Embedder:
         Args:
             sentences: about `group_tokens` tokens, none of them empty.
         """
-        _refuse_fork()
+        refuse_fork()
         token_lists = [list(map(encode, tokens)) for tokens in sentences]
         with self._lock:
             return self._read_group(token_lists)
-
-    def _warn_of_tokens(self, tokens: Sequence[bytes]) -> None:
-        """Warns once of truncated or unknown tokens, whose vectors may be those of other tokens."""
-        if self._has_warned:
-            return
-        limit, vocabulary = self.token_limit, self.bilm.vocabulary
-        if limit is not None:
-            long = (decode(token) for token in tokens if len(token) > limit.length)
-            unusual = list(filter(limit.is_exceeded, long))
-            problem = f"longer than {limit}, of which only the first {limit} are read"
-        elif vocabulary is not None:
-            unusual = [token for token in map(decode, tokens) if token not in vocabulary]
-            problem = "not in the vocabulary of the model, and read as <UNK>"
-        else:
-            return
-        if unusual:
-            self._has_warned = True
-            logging.warning(
-                "%d of the first %d distinct tokens are %s, such as %.80r. Further ones are not "
-                "reported.",
-                *(len(unusual), len(tokens), problem, unusual[0]),
-            )
 
     def embed_file(
         self,
@@ -298,8 +319,8 @@ class Embedder:
             overwrite: whether to replace an existing output, or unfinished work of another job.
             format, token_column: the format of the input, see `sentence_reader`. None depends on
                 the file name.
-            **options: see `OutputOptions`. `pool="mean"` writes one vector per sentence, as from
-                `encode`.
+            **options: see `OutputOptions`. `pool="mean"` writes one vector per sentence and layer,
+                the mean over its tokens.
 
         Returns:
             The size of the input, and the number of its unusual sentences.
@@ -342,7 +363,7 @@ class Embedder:
         return {
             "bilm": layer_state(self.bilm),
             "mix": layer_state(self._choice.mix),
-            "layers": self.layers,
+            "layers": None if self._encodes_average else self.layers,
             "precision": self.precision,
             "batch_tokens": self.batch_tokens,
             "vocabulary": list(self._table.pinned),
@@ -352,10 +373,12 @@ class Embedder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.tokenizer = state["tokenizer"]
-        if _is_forked():  # the first call raises the error; here it would end a worker of a pool
+        if is_forked():  # the first call raises the error; here it would end a worker of a pool
+            self._read_group = self._encode_group = None
             return
-        _refuse_fork()
-        self.layers = state["layers"]
+        refuse_fork()
+        self._encodes_average = state["layers"] is None
+        self.layers = "all" if self._encodes_average else state["layers"]
         self.precision = usable_precision(state["precision"])
         self.batch_tokens = state["batch_tokens"]
         self.bilm, mix = layers_of_states(state["bilm"], state["mix"], self.precision)
@@ -366,24 +389,3 @@ class Embedder:
 def _batches_ahead(sentences: Iterable[Sentence]) -> int:
     """A list is embedded in large groups; a stream yields its first results earlier."""
     return BATCHES_AHEAD if isinstance(sentences, list | tuple) else _FIRST_BATCHES_AHEAD
-
-
-def _is_forked() -> bool:
-    """Whether this process was forked from a process that had used an `Embedder`."""
-    return _first_process not in (None, os.getpid())
-
-
-def _refuse_fork() -> None:
-    """Records this process as a user of TensorFlow, which would hang in a forked process.
-
-    Raises:
-        RuntimeError: the process was forked from one that had used an `Embedder`.
-    """
-    global _first_process
-    if _is_forked():
-        raise RuntimeError(
-            "This process was forked from one that had used an Embedder, and TensorFlow does not "
-            "work after a fork. Start processes in another way: "
-            'multiprocessing.get_context("spawn"), or joblib with its default backend, loky.'
-        )
-    _first_process = os.getpid()

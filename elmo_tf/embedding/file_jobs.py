@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import operator
 import os
 import shutil
 import tempfile
@@ -26,6 +27,7 @@ from elmo_tf.files import (
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.corpus import check_regular_file
+from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.sentence_files import FileSentence, SentenceCount, count_sentences
 
 _JOB_FILE, _SHARDS = "job.json", "shards"
@@ -185,7 +187,10 @@ class FileJob:
         return [stat.st_size, stat.st_mtime_ns]
 
     def _count(self) -> SentenceCount:
-        sentences = progress_over(self._read(), None, "reading", "sentences")
+        sentences = self._read()
+        if self._embedder.tokenizer is None:
+            sentences = warn_of_raw_text(sentences, operator.attrgetter("text"))
+        sentences = progress_over(sentences, None, "reading", "sentences")
         limit = self._embedder.token_limit
         count = count_sentences(sentences, limit, self._embedder.bilm.vocabulary)
         if data_warnings := count.data_warnings(limit):

@@ -18,7 +18,7 @@ from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.files import naming_full_disk
+from elmo_tf.files import naming_full_disk, refuse_unwritable
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentences import encode
 
@@ -88,6 +88,9 @@ class LayerCache:
         max_bytes: int >= 0. Maximum size of the folder; the least recently used entries are removed
             first. Layers larger than this are computed on every use, into temporary files. 0
             disables the cache. Defaults to 20 GiB.
+
+    Raises:
+        OSError: the folder is not writable.
     """
 
     def __init__(self, folder: str | os.PathLike | None = None, max_bytes: int = 20 * 2**30):
@@ -96,6 +99,7 @@ class LayerCache:
         if not max_bytes:
             folder = tempfile.gettempdir()
         self._folder = default_cache_folder() if folder is None else Path(folder)
+        refuse_unwritable(self._folder / _ENTRY)
 
     def has_room(self, embedder: Embedder, sentences: Sentences) -> bool:
         """Whether the layers of the sentences fit into the cache; see `layers`."""

@@ -6,12 +6,12 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.config import LAYERS
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.logs import warn_once
 from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.processors import PRECISIONS
@@ -106,9 +106,10 @@ def _mix_of_elmo(elmo: Elmo) -> ScalarMix:
     if not elmo.built:
         elmo.build()
     if elmo.layer_norm:
-        logging.warning(
+        warn_once(
+            "layer_norm",
             "With layer_norm=True, the mix normalizes over the batch: the vectors of a sentence "
-            "depend on the other sentences in its batch."
+            "depend on the other sentences in its batch.",
         )
     return elmo.mixes[0]
 

@@ -4,12 +4,10 @@ Its directory holds `contexts.parquet`, the distinct sentences, with the setting
 `layer_1.faiss` and so on, the unit vectors of all tokens, which a search compares one by one.
 """
 
-import difflib
 import functools
 import json
-import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +17,14 @@ from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.distillation import token_vectors
 from elmo_tf.embedding.layer_choice import check_all_layers
+from elmo_tf.evaluation.occurrence_text import check_layers, check_word, distinct_sentences
 from elmo_tf.evaluation.stored_vectors import VectorSource, unit_vectors
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory, json_text
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.batches import read_ahead
-from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS, reported_lines, text_files
+from elmo_tf.text.corpus import text_files
 from elmo_tf.text.sentences import decode, encode
 
 _CONTEXTS, _LAYER = "contexts.parquet", "layer_{}.faiss"
@@ -36,12 +35,18 @@ _MAX_CLUSTERED = 100
 _optional = functools.partial(require_extra, extra="analysis", purpose="An index of occurrences")
 
 
+def require_packages() -> list[Any]:
+    """The modules that build an index; `MissingExtraError` if one is not installed."""
+    return [*map(_optional, ("pyarrow", "pyarrow.parquet", "faiss"))]
+
+
 def build_occurrence_index(
     embedder: Embedder,
     files: Sequence[str | os.PathLike],
     directory: str | os.PathLike,
     max_tokens: int | None = None,
     model: str | None = None,
+    sentences: Mapping[str, tuple[int, int]] | None = None,
 ) -> None:
     """Builds an index of all tokens of a text, for `OccurrenceIndex`.
 
@@ -53,6 +58,7 @@ def build_occurrence_index(
         directory: the index, which appears when it is complete.
         max_tokens: int >= 1 or None. Reading stops after the sentence that reaches this number.
         model: the biLM's path or name for `load_bilm`, stored as the default of `OccurrenceIndex`.
+        sentences: `distinct_sentences(files, max_tokens)`, if the caller has read them.
 
     Raises:
         ValueError: the files hold no token, or `embedder` does not return all layers.
@@ -61,7 +67,7 @@ def build_occurrence_index(
     """
     check_all_layers(embedder)
     check_int(1 if max_tokens is None else max_tokens, "max_tokens", ge=1)
-    pa, parquet, _ = map(_optional, ("pyarrow", "pyarrow.parquet", "faiss"))
+    pa, parquet, _ = require_packages()
     names = [os.path.abspath(file) for file in files]
     settings = {
         "model": model,
@@ -75,31 +81,10 @@ def build_occurrence_index(
     fields = [("sentence", pa.binary()), ("file", pa.int32()), ("line", pa.int64())]
     schema = pa.schema(fields, {_METADATA: json_text(settings)})
     with atomic_directory(directory) as folder:
-        sentences = _distinct_sentences(names, max_tokens or math.inf)
+        sentences = sentences or distinct_sentences(names, max_tokens)
         columns = [list(map(encode, sentences)), *zip(*sentences.values(), strict=True)]
         parquet.write_table(pa.table(columns, schema=schema), folder / _CONTEXTS)
         _write_vectors(embedder, sentences, folder)
-
-
-def _distinct_sentences(files: Sequence[str], left: float) -> dict[str, tuple[int, int]]:
-    """The first sentences, of up to `left` tokens, joined by spaces: their files and lines."""
-    sentences: dict[str, tuple[int, int]] = {}
-    with progress(None, "reading the corpus", "tokens") as meter:
-        for file, path in enumerate(files):
-            for line, text in enumerate(reported_lines([path]), start=1):
-                tokens = text.split()
-                for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
-                    part = tokens[start : start + MAX_SENTENCE_TOKENS]
-                    sentence = " ".join(part)
-                    if sentence not in sentences and left > 0:
-                        sentences[sentence] = file, line
-                        left -= len(part)
-                        meter.update(len(part))
-                if left <= 0:
-                    return sentences
-    if not sentences:
-        raise ValueError(f"There is no token in {files[0]}, ….")
-    return sentences
 
 
 def _write_vectors(embedder: Embedder, sentences: Iterable[str], folder: Path) -> None:
@@ -140,10 +125,13 @@ class OccurrenceIndex:
         model: an `Embedder` with `layers="all"`, or an argument of `load_bilm`; None for the biLM
             that the index names. It must be the biLM with which the index was built.
         precision: see `Embedder`; ignored if `model` is one.
+        check: a function of the index that is called before the model is loaded, for checks of
+            the text and of queries. None checks nothing.
 
     Attributes:
         settings: model, digest and precision of the biLM; files and sizes of the text; and counts.
         layers: the layers that depend on the context, from 1.
+        types: the distinct tokens of the text, with their ids.
 
     Raises:
         FileNotFoundError: the index or its model does not exist.
@@ -153,9 +141,17 @@ class OccurrenceIndex:
     Source: Peters et al. 2018, table 4.
     """
 
-    def __init__(self, directory: str | os.PathLike, model: Any = None, precision: str = "float32"):
+    def __init__(
+        self,
+        directory: str | os.PathLike,
+        model: Any = None,
+        precision: str = "float32",
+        check: Callable[["OccurrenceIndex"], None] | None = None,
+    ):
         self._folder = Path(directory)
         self._read()
+        if check is not None:
+            check(self)
         named = self.settings["model"]
         model = named if model is None else model
         remedy = "Name the original biLM (model, --model), or build another index."
@@ -189,10 +185,10 @@ class OccurrenceIndex:
             ) from None
         self._starts = tokens.offsets.to_numpy()  # the index of each sentence's first token
         types = tokens.values.dictionary_encode()
-        self._types = {decode(word): id for id, word in enumerate(types.dictionary.to_pylist())}
+        self.types = {decode(word): id for id, word in enumerate(types.dictionary.to_pylist())}
         self._type_ids = types.indices.to_numpy()  # (token,)
         self.settings["sentences"] = len(self._sentences)
-        self.settings["tokens"], self.settings["types"] = len(self._type_ids), len(self._types)
+        self.settings["tokens"], self.settings["types"] = len(self._type_ids), len(self.types)
 
     def check_same_text(self, patterns: Sequence[str], max_tokens: int | None) -> None:
         """Raises `ValueError` if the text was read from other files or with another `max_tokens`.
@@ -230,11 +226,7 @@ class OccurrenceIndex:
         """
         check_int(count, "count", ge=1)
         (layer,) = self._checked(self.layers[-1:] if layer is None else [layer])
-        if word not in self._types:
-            similar = {t.casefold(): t for t in self._types if abs(len(t) - len(word)) <= 2}
-            near = [similar[key] for key in difflib.get_close_matches(word.casefold(), similar)]
-            hint = f" Similar words: {', '.join(near)}." if near else ""
-            raise ValueError(f"The word {word!r} does not occur in the text.{hint}")
+        check_word(word, self.types)
         places = self.places(word)
         spaced = np.linspace(0, len(places) - 1, min(len(places), _MAX_CLUSTERED)).astype(int)
         candidates = self._occurrences(places[spaced])
@@ -303,10 +295,10 @@ class OccurrenceIndex:
         `ValueError`.
         """
         queries = _embedded(source, occurrences)
-        sentences = progress_over(self._sentences, len(self._sentences), "comparing", "sentences")
+        sentences = progress_over(self.sentences(), len(self._sentences), "comparing", "sentences")
         cosines = [
             np.einsum("ltf,qlf->qlt", unit_vectors(vectors), queries)
-            for vectors in source.embed(map(_tokens_of, sentences))
+            for vectors in source.embed(sentences)
         ]
         neighbors = []
         for query, of_layers in zip(occurrences, np.concatenate(cosines, axis=-1), strict=True):
@@ -320,19 +312,23 @@ class OccurrenceIndex:
 
         `word` need not be in the text. Returns types and cosine similarities, nearest first.
         """
-        types = list(self._types)
+        types = list(self.types)
         vectors = token_vectors(self._embedder.bilm, [*types, word])
         *vectors, query = progress_over(vectors, len(types) + 1, "encoding types", "types")
         return WordVectors(types, np.stack(vectors)).nearest_to(query, top_n, without=word)
 
+    def sentences(self) -> Iterator[list[str]]:
+        """Yields the tokens of the distinct sentences of the text."""
+        return map(_tokens_of, self._sentences)
+
     def places(self, word: str) -> np.ndarray:
         """Returns the indices of the occurrences of a word among all tokens of the text."""
-        return np.flatnonzero(self._type_ids == self._types.get(word, -1))
+        return np.flatnonzero(self._type_ids == self.types.get(word, -1))
 
     def _allowed(self, query: Occurrence, words: str) -> np.ndarray:
         """Which tokens of the text may be neighbors, bool (token,)."""
         check_choice(words, "words", ("any", "same", "other"))
-        is_same = self._type_ids == self._types.get(query.tokens[query.position], -1)
+        is_same = self._type_ids == self.types.get(query.tokens[query.position], -1)
         allowed = {"any": np.ones_like(is_same), "same": is_same, "other": ~is_same}[words]
         row = self._sentences.index(encode(" ".join(query.tokens))).as_py()
         if row >= 0:
@@ -359,12 +355,8 @@ class OccurrenceIndex:
         return occurrences
 
     def _checked(self, layers: Iterable[int]) -> list[int]:
-        layers, allowed = list(layers), ", ".join(map(str, self.layers))
-        for layer in layers:
-            if layer not in self.layers:
-                raise ValueError(
-                    f"The layers that depend on the context are {allowed}. Received: {layer!r}"
-                )
+        layers = list(layers)
+        check_layers(layers, self.settings["layers"])
         return layers
 
 

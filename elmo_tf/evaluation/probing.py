@@ -22,6 +22,7 @@ from elmo_tf.tasks.tagging.reader import TaggedSentence
 # Id of a test tag that is not in the training data; no classifier predicts it.
 _UNSEEN = -1
 _ROWS_PER_CHUNK = 8192
+_MAX_TRAIN_TOKENS = 500_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +82,7 @@ def probe(
     cache: LayerCache | None = None,
     c: float = 0.03,
     max_iterations: int = 200,
-    max_train_tokens: int = 500_000,
+    max_train_tokens: int = _MAX_TRAIN_TOKENS,
     seed: int = 0,
 ) -> ProbeReport:
     """Trains a linear classifier of tags on each layer, and tests it on other sentences.
@@ -112,15 +113,9 @@ def probe(
     check_int(max_train_tokens, "max_train_tokens", ge=1)
     if not c > 0:
         raise ValueError(f"`c` must be above 0. Received: {c!r}")
-    train = _sampled(train, max_train_tokens, seed)
-    counts = _tag_counts(train, "training")
+    train = sampled(train, max_train_tokens, seed)
+    counts = check_tags(train, test)
     totals = sum(counts.values(), Counter())
-    if len(totals) < 2:
-        raise ValueError(
-            f"All training tokens have the tag {next(iter(totals))!r}; at least two tags are "
-            "needed. Are the tags in another column (tag_column, --tag-column)?"
-        )
-    _tag_counts(test, "test")
     ids = {tag: id for id, tag in enumerate(sorted(totals))}
     train_ids = np.array([ids[tag] for sentence in train for tag in sentence.tags])
     test_ids = np.array([ids.get(tag, _UNSEEN) for sentence in test for tag in sentence.tags])
@@ -161,8 +156,8 @@ def probe(
     )
 
 
-def _sampled(
-    sentences: Sequence[TaggedSentence], max_tokens: int, seed: int
+def sampled(
+    sentences: Sequence[TaggedSentence], max_tokens: int = _MAX_TRAIN_TOKENS, seed: int = 0
 ) -> Sequence[TaggedSentence]:
     """Samples at least one sentence and at most `max_tokens` tokens, in the original order."""
     lengths = np.array([len(sentence.tokens) for sentence in sentences], np.int64)
@@ -177,6 +172,25 @@ def _sampled(
         seed,
     )
     return [sentences[place] for place in np.sort(order[:num_sampled])]
+
+
+def check_tags(
+    train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]
+) -> dict[str, Counter[str]]:
+    """Raises the errors of `probe` in the data; returns the counts of each token's tags in `train`.
+
+    Raises:
+        ValueError: see `probe`.
+    """
+    counts = _tag_counts(train, "training")
+    tags = set().union(*counts.values())
+    if len(tags) < 2:
+        raise ValueError(
+            f"All training tokens have the tag {tags.pop()!r}; at least two tags are needed. Are "
+            "the tags in another column (tag_column, --tag-column)?"
+        )
+    _tag_counts(test, "test")
+    return counts
 
 
 def _tag_counts(sentences: Sequence[TaggedSentence], data: str) -> dict[str, Counter[str]]:

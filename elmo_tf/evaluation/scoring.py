@@ -12,6 +12,7 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.perplexity import tokens_per_chunk, window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
+from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.inputs import Sentence, sentence_items, tokens_of
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, UNKNOWN_ID
@@ -111,7 +112,7 @@ def sentence_scores(
     log_probs = tf.function(window_log_probs, autograph=False).get_concrete_function(window, window)
     queries = (
         (_sentence_tokens(sentence, f"Sentence {index}"), None)
-        for index, sentence in enumerate(sentence_items(sentences))
+        for index, sentence in enumerate(warn_of_raw_text(sentence_items(sentences)))
     )
     run = functools.partial(_batch_scores, model, log_probs)
     return in_batches(queries, batch_tokens, run, _num_tokens)

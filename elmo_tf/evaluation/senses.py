@@ -3,11 +3,9 @@
 import dataclasses
 import itertools
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
@@ -21,15 +19,18 @@ from elmo_tf.evaluation.sense_corpus import (
     held_out_texts,
     numbered_sentences,
 )
-from elmo_tf.evaluation.stored_vectors import unit_vectors
+from elmo_tf.evaluation.sense_vectors import (
+    NearestSenses,
+    counted,
+    in_parts,
+    instance_vectors,
+    mean_sense_vectors,
+    with_instances,
+)
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.progress import progress_over
 
 FIRST_SENSE, HELD_OUT = "first_sense", "held_out"
-# In layer 0 a token has the same vector in every sentence, so that means of different senses may
-# differ only by rounding errors.
-_TOLERANCE = 1e-6
-_VECTORS_PER_UPDATE = 1024
 
 Keys = Mapping[str, Collection[str]]
 Scores = Mapping[str, Mapping[str, "SenseScore"]]
@@ -219,37 +220,67 @@ def evaluate_senses(
     Source: Peters et al. 2018, section 5.3; Melamud et al. 2016.
     """
     check_all_layers(embedder)
-    if not train:
-        raise ValueError("There is no corpus to train on.")
-    if not tests and not held_out:
-        raise ValueError("There is nothing to test on: name a test set, or hold out a share.")
-    if path := _repeated(os.path.realpath(corpus.path) for corpus in (*train, *tests)):
-        raise ValueError(f"{path} is given twice among the training and test corpora.")
-    if name := _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out)):
-        raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
-    texts, *size = held_out_texts(train, held_out)
-    sets = {corpus.name: list(corpus) for corpus in tests}
-    if held_out:
-        sets[HELD_OUT] = [sentence for text, sentence in numbered_sentences(train) if text in texts]
-        if name := _repeated(one.id for sentence in sets[HELD_OUT] for one in sentence.instances):
-            raise ValueError(
-                f"Two training corpora have an instance {name!r}, and both would be held out. "
-                "Train on one of them, or rename the instances."
-            )
-    lemmas = set().union(*map(_lemmas, sets.values()))
-    training = (sentence for text, sentence in numbered_sentences(train) if text not in texts)
-    shown = progress_over(training, size[0], "training", "sentences")
-    whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
-    vectors = _counted(instance_vectors(embedder, shown, lemmas), whitenings)
-    senses = mean_sense_vectors(vectors, inventory)
-    # Shrunk: with as many instances as features, the measured correlations have half the weight.
-    for whitening in whitenings if senses else ():
-        whitening.fit(embedder.dim / (embedder.dim + whitening.count))
-    results = [
-        _results(name, sentences, embedder, senses, whitenings, inventory)
-        for name, sentences in sets.items()
-    ]
-    return SensesReport(*size, results)
+    return SenseTexts(train, tests, held_out).evaluate(embedder, inventory)
+
+
+class SenseTexts:
+    """The texts of `evaluate_senses`, read and checked once, for several models.
+
+    Args:
+        train, tests, held_out: see `evaluate_senses`.
+
+    Raises:
+        ValueError: see `evaluate_senses`.
+    """
+
+    def __init__(
+        self, train: Sequence[SenseCorpus], tests: Sequence[SenseCorpus], held_out: float = 0.0
+    ):
+        if not train:
+            raise ValueError("There is no corpus to train on.")
+        if not tests and not held_out:
+            raise ValueError("There is nothing to test on: name a test set, or hold out a share.")
+        if path := _repeated(os.path.realpath(corpus.path) for corpus in (*train, *tests)):
+            raise ValueError(f"{path} is given twice among the training and test corpora.")
+        if name := _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out)):
+            raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
+        self._train = train
+        self._held_out, *self._size = held_out_texts(train, held_out)
+        self._sets = {corpus.name: list(corpus) for corpus in tests}
+        if held_out:
+            held = [one for text, one in numbered_sentences(train) if text in self._held_out]
+            if name := _repeated(one.id for sentence in held for one in sentence.instances):
+                raise ValueError(
+                    f"Two training corpora have an instance {name!r}, and both would be held out. "
+                    "Train on one of them, or rename the instances."
+                )
+            self._sets[HELD_OUT] = held
+        self._lemmas = set().union(*map(_lemmas, self._sets.values()))
+
+    def embedded(self) -> Iterator[list[str]]:
+        """Yields the tokens of all sentences that `evaluate` embeds."""
+        sentences = itertools.chain(self._training(), *self._sets.values())
+        return (tokens for tokens, _ in with_instances(sentences, self._lemmas))
+
+    def evaluate(self, embedder: Embedder, inventory: SenseInventory) -> SensesReport:
+        """The result of `evaluate_senses`."""
+        shown = progress_over(self._training(), self._size[0], "training", "sentences")
+        whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
+        vectors = counted(instance_vectors(embedder, shown, self._lemmas), whitenings)
+        senses = mean_sense_vectors(vectors, inventory)
+        # Shrunk: with as many instances as features, the measured correlations have half the
+        # weight.
+        for whitening in whitenings if senses else ():
+            whitening.fit(embedder.dim / (embedder.dim + whitening.count))
+        nearest = NearestSenses(senses, whitenings)
+        del senses  # frees the means
+        sets = self._sets.items()
+        return SensesReport(
+            *self._size, [_results(*one, embedder, nearest, inventory) for one in sets]
+        )
+
+    def _training(self) -> Iterator[SenseSentence]:
+        return (one for text, one in numbered_sentences(self._train) if text not in self._held_out)
 
 
 def _repeated(names: Iterable[str]) -> str | None:
@@ -260,107 +291,25 @@ def _lemmas(sentences: Iterable[SenseSentence]) -> set[LemmaPos]:
     return {one.lemma_pos for sentence in sentences for one in sentence.instances}
 
 
-def instance_vectors(
-    embedder: Embedder, sentences: Iterable[SenseSentence], lemmas: Collection[LemmaPos]
-) -> Iterator[tuple[SenseInstance, np.ndarray]]:
-    """Yields the instances of some lemmas, with their tokens' mean vectors (layer, feature).
-
-    Sentences without such an instance are not embedded. Vectors that are not finite are an error.
-    """
-    embedded, needed = itertools.tee(
-        (sentence.tokens, instances)
-        for sentence in sentences
-        if (instances := [one for one in sentence.instances if one.lemma_pos in lemmas])
-    )
-    arrays = embedder.embed(tokens for tokens, _ in embedded)
-    for array, (_, instances) in zip(arrays, needed, strict=True):
-        for one in instances:
-            vectors = array[:, one.first : one.end].mean(axis=1)
-            if not np.isfinite(vectors).all():
-                raise ValueError(
-                    f"Vectors of {one.id!r} are not finite (NaN or infinity): the model's "
-                    "weights are damaged or far too large."
-                )
-            yield one, vectors
-
-
-def _counted(
-    instances: Iterator[tuple[SenseInstance, np.ndarray]], whitenings: Sequence[Whitening]
-) -> Iterator[tuple[SenseInstance, np.ndarray]]:
-    """Yields instances and vectors unchanged; adds the vectors to the whitening of each layer."""
-    while part := list(itertools.islice(instances, _VECTORS_PER_UPDATE)):
-        layers = np.stack([vectors for _, vectors in part], axis=1)  # (layer, instance, feature)
-        for whitening, vectors in zip(whitenings, layers, strict=True):
-            whitening.add(vectors)
-        yield from part
-
-
-class LemmaSenses(NamedTuple):
-    """The senses of a lemma in the training data, the most frequent first."""
-
-    keys: list[str]
-    means: np.ndarray  # float32 (layer, sense, feature), the mean vectors of the senses
-
-    def nearest(self, vectors: np.ndarray, whitenings: Sequence[Whitening]) -> list[str]:
-        """Returns the nearest senses by cosine in each layer, then by Mahalanobis distance.
-
-        If several senses are equally near, it is the most frequent one. `vectors`: float32 (layer,
-        feature); there is a whitening per layer.
-        """
-        cosines = np.einsum("lsf,lf->ls", unit_vectors(self.means), unit_vectors(vectors))
-        distances = [
-            np.mean(((means - vector) @ whiten.matrix) ** 2, axis=-1)
-            for means, vector, whiten in zip(self.means, vectors, whitenings, strict=True)
-        ]
-        nearness = np.concatenate([cosines, -np.stack(distances)])  # (2 · layer, sense)
-        is_best = nearness >= nearness.max(axis=1, keepdims=True) - _TOLERANCE
-        return [self.keys[place] for place in is_best.argmax(axis=1)]
-
-
-def mean_sense_vectors(
-    instances: Iterable[tuple[SenseInstance, np.ndarray]], inventory: SenseInventory
-) -> dict[LemmaPos, LemmaSenses]:
-    """Averages the vectors (layer, feature) of the instances of each sense, for each lemma.
-
-    An instance with several gold keys counts for each of them. Memory holds one sum per sense. The
-    order of the inventory resolves ties of frequency; senses that it lacks come last.
-    """
-    sums: defaultdict[LemmaPos, dict[str, np.ndarray]] = defaultdict(dict)
-    counts: Counter[tuple[LemmaPos, str]] = Counter()
-    for one, vectors in instances:
-        of_lemma = sums[one.lemma_pos]
-        for sense in one.senses:
-            counts[one.lemma_pos, sense] += 1
-            of_lemma[sense] = of_lemma[sense] + vectors if sense in of_lemma else vectors
-    senses = {}
-    for lemma in list(sums):
-        of_lemma = sums.pop(lemma)  # frees the sums of a lemma as soon as its means are known
-        order = [*inventory.senses(*lemma), *of_lemma]
-        keys = sorted(of_lemma, key=lambda sense: (-counts[lemma, sense], order.index(sense)))
-        means = [of_lemma[sense] / np.float32(counts[lemma, sense]) for sense in keys]
-        senses[lemma] = LemmaSenses(keys, np.stack(means, axis=1))  # (layer, sense, feature)
-    return senses
-
-
 def _results(
     name: str,
     sentences: Sequence[SenseSentence],
     embedder: Embedder,
-    senses: Mapping[LemmaPos, LemmaSenses],
-    whitenings: Sequence[Whitening],
+    nearest: NearestSenses,
     inventory: SenseInventory,
 ) -> SenseResults:
     layers = [f"layer_{layer}" for layer in range(embedder.num_layers)]
     methods = [FIRST_SENSE, "most_frequent", *layers, *(f"{one}_mahalanobis" for one in layers)]
     results = SenseResults(name, [], {method: {} for method in methods}, set())
     shown = progress_over(sentences, len(sentences), f"testing on {name}", "sentences")
-    for one, vectors in instance_vectors(embedder, shown, _lemmas(sentences)):
-        results.instances.append(one)
-        first = inventory.first_sense(*one.lemma_pos)
-        answers = [first] * len(methods)
-        if known := senses.get(one.lemma_pos):
-            results.trained.add(one.id)
-            answers[1:] = known.keys[0], *known.nearest(vectors, whitenings)
-        for method, sense in zip(methods, answers, strict=True):
-            results.answers[method][one.id] = () if sense is None else (sense,)
+    for part, vectors in in_parts(instance_vectors(embedder, shown, _lemmas(sentences))):
+        senses = nearest((one.lemma_pos for one, _ in part), vectors)
+        for (one, _), known in zip(part, senses, strict=True):
+            results.instances.append(one)
+            first = inventory.first_sense(*one.lemma_pos)
+            if known:
+                results.trained.add(one.id)
+            answers = first, *(known or [first] * (len(methods) - 1))
+            for method, sense in zip(methods, answers, strict=True):
+                results.answers[method][one.id] = () if sense is None else (sense,)
     return results

@@ -20,8 +20,10 @@ from elmo_tf.extras import require_extra
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.sentences import encode
 
-# The places of sentences, by their indices and their texts, and a function that reads a place.
-_Stored = tuple[dict[int | str, Any], Callable[[Any], np.ndarray]]
+# The places of sentences, by their indices and their texts; and functions that return the shape of
+# the vectors at a place, and read them.
+_Shape = tuple[int, ...]
+_Stored = tuple[dict[int | str, Any], Callable[[Any], _Shape], Callable[[Any], np.ndarray]]
 
 
 class VectorSource(abc.ABC):
@@ -50,11 +52,16 @@ class VectorSource(abc.ABC):
         return {"model": digest, "precision": self.precision}
 
     @abc.abstractmethod
+    def check(self, sentences: Iterable[Sequence[str]]) -> None:
+        """Raises the errors of `embed`, without reading the vectors."""
+
+    @abc.abstractmethod
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         """Yields the layers of each sentence, float32 (layer, token, feature).
 
         Raises:
-            ValueError: a sentence is not in the file, or has another number of tokens there.
+            ValueError: a sentence is not in the file, or has another number of tokens, layers or
+                features there.
         """
 
 
@@ -69,6 +76,9 @@ class WordVectorSource(VectorSource):
         super().__init__(path)
         self.vectors = read_word_vectors(path)
         self.num_layers, self.dim = 1, self.vectors.dim
+
+    def check(self, sentences: Iterable[Sequence[str]]) -> None:
+        pass  # words without a vector are zeros
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         default = np.zeros(self.dim, np.float32)
@@ -88,35 +98,48 @@ class SentenceVectorSource(VectorSource):
     def __init__(self, path: str | os.PathLike):
         super().__init__(path)
         with _naming(self.path):
-            places, self._read = _stored(self.path)
+            places, self._shape_of, self._read = _stored(self.path)
             self._places = {text: place for text, place in places.items() if isinstance(text, str)}
             if not self._places:
                 raise ValueError(f"there are no sentences (`{SENTENCES}`, or the column `tokens`).")
-        first = self._layers(next(iter(self._places.values())))
-        self.num_layers, _, self.dim = first.shape
+        self.num_layers, _, self.dim = self._shape(next(iter(self._places.values())))
+
+    def check(self, sentences: Iterable[Sequence[str]]) -> None:
+        for tokens in sentences:
+            self._place(tokens)
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         for tokens in sentences:
-            text = _key(" ".join(tokens))
-            if text not in self._places:
-                raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
-            array = self._layers(self._places[text])
-            if array.shape[1] != len(tokens):
-                raise ValueError(
-                    f"{self.path} has {array.shape[1]} vectors for the {len(tokens)} tokens of the "
-                    f"sentence {text[:80]!r}."
-                )
-            yield array
+            array = np.asarray(self._read(self._place(tokens)), np.float32)
+            yield array.reshape(self.num_layers, len(tokens), self.dim)
 
-    def _layers(self, place: Any) -> np.ndarray:
-        """The vectors at a place as (layer, token, feature)."""
-        array = self._read(place)
-        if array.ndim not in (2, 3):
+    def _place(self, tokens: Sequence[str]) -> Any:
+        """The place of a sentence, whose vectors have the right shape."""
+        text = _key(" ".join(tokens))
+        place = self._places.get(text)
+        if place is None:
+            raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
+        layers, count, dim = self._shape(place)
+        if count != len(tokens):
             raise ValueError(
-                f"{self.path} must have one vector per token. Received: an array of shape "
-                f"{array.shape}."
+                f"{self.path} has {count} vectors for the {len(tokens)} tokens of the sentence "
+                f"{text[:80]!r}. Embed the same tokens, separated by spaces."
             )
-        return np.asarray(array if array.ndim == 3 else array[np.newaxis], np.float32)
+        if (layers, dim) != (self.num_layers, self.dim):
+            raise ValueError(
+                f"{self.path} has {layers} layers of width {dim} for the sentence {text[:80]!r}, "
+                f"and {self.num_layers} of width {self.dim} for its first sentence."
+            )
+        return place
+
+    def _shape(self, place: Any) -> _Shape:
+        """The shape of the vectors at a place as (layer, token, feature)."""
+        shape = self._shape_of(place)
+        if len(shape) not in (2, 3):
+            raise ValueError(
+                f"{self.path} must have one vector per token. Received: an array of shape {shape}."
+            )
+        return shape if len(shape) == 3 else (1, *shape)
 
 
 class OldVectors:
@@ -137,7 +160,7 @@ class OldVectors:
         if not self._path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
         with _naming(self._path):
-            places, self._read = _stored(self._path)
+            places, _, self._read = _stored(self._path)
         by_index = {index: place for index, place in places.items() if isinstance(index, int)}
         self._places = by_index or places
         self._unread = set(self._places.values())
@@ -181,10 +204,11 @@ def _stored(path: Path) -> _Stored:
 def _hdf5(path: Path) -> _Stored:
     """Datasets named by indices, perhaps with `sentence_to_index`, or named by sentences."""
     file = open_hdf5(path)
+    readers = (lambda name: file[name].shape), (lambda name: file[name][()])
     if SENTENCES in file:
         names = {int(name): name for name in file if name != SENTENCES}
         texts = json.loads(file[SENTENCES][0])
-        return names | {_key(text): name for text, name in texts.items()}, lambda k: file[k][()]
+        return names | {_key(text): name for text, name in texts.items()}, *readers
     found: list[str] = []
 
     def add(name: str, item: Any) -> None:
@@ -195,10 +219,10 @@ def _hdf5(path: Path) -> _Stored:
     # A dataset that is named by its sentence has the number of its line.
     has_lines = any("line" in file[name].attrs for name in found[:1])
     if all(map(str.isdecimal, found)) and not has_lines:
-        return {int(name): name for name in found}, lambda k: file[k][()]
+        return {int(name): name for name in found}, *readers
     # In ELMoForManyLangs, characters are escaped that have a meaning in HDF5 paths.
     escaped = {_key(k.replace("$period$", ".").replace("$backslash$", "/")): k for k in found}
-    return escaped | {_key(name): name for name in found}, lambda k: file[k][()]
+    return escaped | {_key(name): name for name in found}, *readers
 
 
 def _npz(path: Path) -> _Stored:
@@ -206,7 +230,7 @@ def _npz(path: Path) -> _Stored:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not an .npz archive, or it is incomplete.")
     file = np.load(path)
-    return {int(name): name for name in file.files}, file.__getitem__
+    return {int(name): name for name in file.files}, lambda k: file[k].shape, file.__getitem__
 
 
 def _npy(path: Path) -> _Stored:
@@ -214,12 +238,13 @@ def _npy(path: Path) -> _Stored:
     rows = np.load(path, mmap_mode="r")  # (token, …, feature) or (sentence, …, feature)
     offsets_path = Path(f"{path}{OFFSETS}")
     if not offsets_path.exists():
-        return {k: k for k in range(len(rows))}, rows.__getitem__
+        return {k: k for k in range(len(rows))}, lambda k: rows[k].shape, rows.__getitem__
     offsets = np.load(offsets_path)
-    return (
-        {k: k for k in range(len(offsets) - 1)},
-        lambda k: np.moveaxis(rows[offsets[k] : offsets[k + 1]], 0, -2),
-    )
+
+    def read(k: int) -> np.ndarray:
+        return np.moveaxis(rows[offsets[k] : offsets[k + 1]], 0, -2)
+
+    return {k: k for k in range(len(offsets) - 1)}, lambda k: read(k).shape, read
 
 
 def _parquet(path: Path) -> _Stored:
@@ -239,16 +264,20 @@ def _parquet(path: Path) -> _Stored:
                 if "tokens" in sentence:
                     places[_key(" ".join(sentence["tokens"]))] = number, group, row
 
-    @functools.lru_cache(maxsize=2)
-    def read_group(number: int, group: int) -> Any:
-        return files[number].read_row_group(group, ["shape", "vectors"])
+    @functools.lru_cache(maxsize=4)
+    def read_group(number: int, group: int, column: str) -> Any:
+        return files[number].read_row_group(group, [column])[column]
+
+    def shape_of(place: tuple[int, int, int]) -> _Shape:
+        number, group, row = place
+        return tuple(read_group(number, group, "shape")[row].as_py())
 
     def read(place: tuple[int, int, int]) -> np.ndarray:
-        *group, row = place
-        table = read_group(*group)
-        return table["vectors"][row].values.to_numpy().reshape(table["shape"][row].as_py())
+        number, group, row = place
+        vectors = read_group(number, group, "vectors")[row]
+        return vectors.values.to_numpy().reshape(shape_of(place))
 
-    return places, read
+    return places, shape_of, read
 
 
 def _key(text: str) -> str:

@@ -94,8 +94,3 @@ class ElmoVectorizer(
 def _check_texts(texts: Any) -> None:
     if isinstance(texts, str | bytes):
         raise ValueError("Iterable over raw text documents expected, string object received.")
-    if hasattr(texts, "columns"):
-        raise TypeError(
-            'ElmoVectorizer reads one column of texts, not a table: df["text"], and in a '
-            'ColumnTransformer "text" instead of ["text"].'
-        )

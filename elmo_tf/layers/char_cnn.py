@@ -127,3 +127,17 @@ class CharCNN(TrackedParts, keras.layers.Layer):
             "activation": self.activation,
             "num_characters": self.num_characters,
         }
+
+
+def cut_characters(char_ids, max_width: int, pad: int = NUM_CHARACTERS):
+    """Removes padding, of the id `pad`, after the longest token without changing any vector.
+
+    The maxima over the filter windows stay the same: either one window of the widest filter, of
+    `max_width` characters, that contains only padding remains, or nothing is removed.
+    """
+    limit = ops.shape(char_ids)[1]
+    used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, pad))
+    longest = ops.max(ops.where(used, ops.arange(1, limit + 1), 0), initial=0)
+    # Rounded to few distinct widths: TensorFlow keeps memory for every shape it has seen.
+    keep = ops.minimum((longest + max_width + 3) // 4 * 4, limit)
+    return char_ids[:, :keep]

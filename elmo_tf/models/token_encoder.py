@@ -9,7 +9,6 @@ from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig, LexiconConfig
 from elmo_tf.layers.char_cnn import CharCNN
 from elmo_tf.layers.highway import HighwayStack
 from elmo_tf.layers.weights import table_normal, take_entries
-from elmo_tf.text.char_ids import PAD
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -173,17 +172,3 @@ class TokenEmbedding(keras.layers.Layer):
             "num_tokens": self.num_tokens,
             "embedding_dim": self.embedding_dim,
         }
-
-
-def cut_characters(char_ids, max_width: int, pad: int = PAD):
-    """Removes padding after the longest token without changing any vector.
-
-    The maxima over the filter windows stay the same: either one window of the widest filter, of
-    `max_width` characters, that contains only padding remains, or nothing is removed.
-    """
-    limit = ops.shape(char_ids)[1]
-    used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, pad))
-    longest = ops.max(ops.where(used, ops.arange(1, limit + 1), 0), initial=0)
-    # Rounded to few distinct widths: TensorFlow keeps memory for every shape it has seen.
-    keep = ops.minimum((longest + max_width + 3) // 4 * 4, limit)
-    return char_ids[:, :keep]

@@ -10,8 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config_checks import check_int
-from elmo_tf.layers.char_cnn import CharCNN
-from elmo_tf.models.token_encoder import cut_characters
+from elmo_tf.layers.char_cnn import CharCNN, cut_characters
 from elmo_tf.models.token_ids import distinct_rows
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids

@@ -42,13 +42,7 @@ def load_task(workdir: str | os.PathLike) -> TaskModel:
         FileNotFoundError: the directory has no model.
         ValueError: the model or the record is damaged.
     """
-    folder = Path(workdir)
-    for name in (MODEL_FILE, RECORD_FILE):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"{folder} has no trained task model: there is no {name}. Train one with "
-                "elmo-tf task train."
-            )
+    folder = folder_of_run(workdir)
     TaskConfig.resumed(folder)  # fails if the record is damaged
     try:
         return keras.saving.load_model(folder / MODEL_FILE, compile=False)
@@ -58,6 +52,18 @@ def load_task(workdir: str | os.PathLike) -> TaskModel:
             f"Cannot read {folder / MODEL_FILE}: {str(error)[:200]} … Is it damaged, or from "
             "another version of elmo_tf?"
         ) from None
+
+
+def folder_of_run(workdir: str | os.PathLike) -> Path:
+    """Raises `FileNotFoundError` unless a work directory has a trained model and its record."""
+    folder = Path(workdir)
+    for name in (MODEL_FILE, RECORD_FILE):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"{folder} has no trained task model: there is no {name}. Train one with "
+                "elmo-tf task train."
+            )
+    return folder
 
 
 class TaskSpecification(abc.ABC):

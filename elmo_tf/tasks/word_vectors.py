@@ -118,8 +118,7 @@ def read_word_vectors(path: str | os.PathLike) -> WordVectors:
         OSError: the file cannot be read.
     """
     name = os.fspath(path)
-    is_binary = name.lower().removesuffix(".gz").endswith(".bin")
-    expected, dim, lines = (_binary_rows if is_binary else _text_rows)(path)
+    expected, dim, lines = _rows(path)
     rows: dict[str, int] = {}
     numbers, count, repeated = bytearray(), 0, []
     for place, token, values in progress_over(lines, expected, "reading vectors", "tokens"):
@@ -143,9 +142,20 @@ def read_word_vectors(path: str | os.PathLike) -> WordVectors:
     return WordVectors(list(rows), np.frombuffer(numbers, np.float32).reshape(len(rows), dim))
 
 
+def check_word_vectors(path: str | os.PathLike) -> None:
+    """Raises the errors of `read_word_vectors` in the first line of a file."""
+    for place, _, values in itertools.islice(_rows(path)[2], 1):
+        _vector(values, f"{os.fspath(path)}, {place}")
+
+
 # The number of vectors in the header or None, the dimension, and for each vector its place in the
 # file, its token and its numbers.
 _Rows = tuple[int | None, int, Iterator[tuple[str, str, Any]]]
+
+
+def _rows(path: str | os.PathLike) -> _Rows:
+    is_binary = os.fspath(path).lower().removesuffix(".gz").endswith(".bin")
+    return (_binary_rows if is_binary else _text_rows)(path)
 
 
 def _text_rows(path: str | os.PathLike) -> _Rows:

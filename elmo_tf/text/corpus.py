@@ -2,6 +2,7 @@
 
 import collections
 import glob
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings, suspicions
 from elmo_tf.text.sentences import split_tokens
 from elmo_tf.text.vocabulary import (
+    EOS_ID,
     UNKNOWN_ID,
     TextSource,
     Vocabulary,
@@ -63,6 +65,19 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     return list(files)
 
 
+def sentence_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
+    """The files of `text_files`, which must hold sentences: the first line of each is read.
+
+    Raises:
+        FileNotFoundError, OSError: see `text_files`.
+        ValueError: see `sentence_lines`.
+    """
+    files = text_files(patterns)
+    for file in filter(os.path.isfile, files):  # a pipe can be read only once
+        next(sentence_lines(file), None)
+    return files
+
+
 def check_text_file(path: str | os.PathLike) -> None:
     """Raises `OSError` if a text file cannot be read."""
     if os.path.isdir(path):
@@ -80,6 +95,18 @@ def check_regular_file(path: str | os.PathLike) -> None:
             f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
             "pipe does not support. Write it to a file first."
         )
+
+
+def check_tokens(files: Sequence[str | os.PathLike]) -> None:
+    """Reads the first sentence of texts, to find wrong files before a model is loaded.
+
+    Raises:
+        ValueError: the files contain no token, or are not regular files; or see `sentence_lines`.
+    """
+    for file in files:
+        check_regular_file(file)
+    if next(read_sentences(files), None) is None:
+        raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
 
 
 def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
@@ -157,6 +184,7 @@ class CorpusCount(NamedTuple):
     types: int  # distinct tokens
     unknown: int  # tokens that are not in the vocabulary
     longest: int  # tokens of the longest sentence
+    unigram_perplexity: float  # of the frequencies of the targets, on this text
     invalid_lines: int = 0
     nul_lines: int = 0
     cut_lines: int = 0
@@ -218,8 +246,13 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     if not types:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
     ids = vocabulary.ids(list(types))
-    unknown = sum(count for id, count in zip(ids, types.values(), strict=True) if id == UNKNOWN_ID)
-    return CorpusCount(sentences, types.total(), len(types), unknown, longest, **suspicious)
+    targets = collections.Counter({EOS_ID: sentences})
+    for id, count in zip(ids, types.values(), strict=True):
+        targets[id] += count
+    total = targets.total()
+    entropy = math.fsum(count / total * math.log(total / count) for count in targets.values())
+    size = (sentences, types.total(), len(types), targets[UNKNOWN_ID], longest)
+    return CorpusCount(*size, round(math.exp(entropy), 1), **suspicious)
 
 
 def report_corpus(count: CorpusCount) -> None:

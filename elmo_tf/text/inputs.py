@@ -52,7 +52,7 @@ def as_tensor(inputs: Any) -> Any:
             "A batch of sentences is required, not a single string: put it in a list. "
             f"Received: {inputs!r}"
         )
-    refuse_table(inputs, "inputs")
+    inputs = column_of_table(inputs, "inputs")
     if isinstance(inputs, keras.KerasTensor):
         if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
             raise ValueError(
@@ -66,21 +66,30 @@ def as_tensor(inputs: Any) -> Any:
         inputs = _from_lists(list(inputs))
     elif isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUST":
         inputs = _from_lists(inputs.tolist())
-    elif hasattr(inputs, "to_pylist"):  # a column of pyarrow
-        inputs = _from_lists(inputs.to_pylist())
-    elif not isinstance(inputs, np.ndarray) and hasattr(inputs, "tolist"):  # of pandas
-        inputs = _from_lists(inputs.tolist())
+    elif not isinstance(inputs, np.ndarray) and (column := _list_of_column(inputs)) is not None:
+        inputs = _from_lists(column)
     inputs = _check_rank(_check_dtype(inputs))
     return inputs if inputs.shape.rank == 1 else with_a_token(inputs)
 
 
-def refuse_table(sentences: Any, name: str) -> None:
-    """Raises `TypeError` for a table, whose iteration yields column names."""
-    if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
-        raise TypeError(
-            f'`{name}` must be sentences, not a table. Pass one column, for example df["text"]. '
-            f"Received: {type(sentences).__name__}"
-        )
+def column_of_table(sentences: Any, name: str) -> Any:
+    """Returns the only column of a data frame; anything else unchanged.
+
+    Raises:
+        TypeError: a mapping, or a table of no or several columns; `name` is for the message.
+    """
+    if isinstance(sentences, Mapping):
+        columns = list(sentences)
+    elif hasattr(sentences, "columns"):  # pandas and polars, or pyarrow
+        columns = list(getattr(sentences, "column_names", sentences.columns))
+        if len(columns) == 1:
+            return sentences[columns[0]]
+    else:
+        return sentences
+    raise TypeError(
+        f'`{name}` must be sentences, not a table. Pass one column, for example df["text"]. '
+        f"Received: {type(sentences).__name__} with the columns {columns!r:.80}"
+    )
 
 
 def refuse_sentences_as_tokens(strings: Any) -> Any:
@@ -283,13 +292,15 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
     """Checks that a value is a collection of sentences, and returns one that yields them.
 
     Args:
-        sentences: any iterable of sentences: a list, a generator, an array, a column of a data
-            frame (pandas, pyarrow), a string tensor (batch,), tokens (batch, token) padded with
-            `""`, a ragged tensor, or a `tf.data.Dataset` of strings. Its items are not checked.
+        sentences: any iterable of sentences: a list, a generator, an array, a column or a data
+            frame of one column (pandas, polars, pyarrow), a string tensor (batch,), tokens
+            (batch, token) padded with `""`, a ragged tensor, or a `tf.data.Dataset` of strings.
+            The items of iterators are not checked.
         name: of the argument, for the errors.
 
     Raises:
-        TypeError: `sentences` is a single string, a table, or no collection of sentences.
+        TypeError: `sentences` is a single string, a table of several columns, or no collection of
+            sentences; or an item is no sentence.
         ValueError: an array (batch, token) holds sentences instead of tokens.
     """
     if isinstance(sentences, str | bytes):
@@ -297,7 +308,7 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
             f"`{name}` must be several sentences, not one string: {sentences!r:.60}. Put it in a "
             "list."
         )
-    refuse_table(sentences, name)
+    sentences = column_of_table(sentences, name)
     if isinstance(sentences, tf.data.Dataset):
         if sentences.element_spec != tf.TensorSpec((), tf.string):
             raise TypeError(
@@ -305,22 +316,35 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
                 f"`unbatch()`). Received elements of: {sentences.element_spec}"
             )
         return sentences.as_numpy_iterator()
-    if hasattr(sentences, "to_pylist"):  # pyarrow
-        return sentences.to_pylist()
     if isinstance(sentences, tf.RaggedTensor):
         return sentences.to_list()
     refuse_sentences_as_tokens(sentences)
     if isinstance(sentences, tf.Tensor):
         sentences = sentences.numpy()
     if isinstance(sentences, np.ndarray) and sentences.ndim:
-        rows = sentences.tolist()
-        return rows if sentences.ndim == 1 else [_without_padding(row) for row in rows]
+        is_padded = sentences.ndim > 1
+        sentences = sentences.tolist()
+        if is_padded:
+            sentences = [_without_padding(row) for row in sentences]
+    elif (column := _list_of_column(sentences)) is not None:
+        sentences = column
+    if isinstance(sentences, list | tuple):
+        for index, sentence in enumerate(sentences):
+            check_sentence(f"Sentence {index}", sentence)
     if not isinstance(sentences, Iterable):
         raise TypeError(
             f"`{name}` must be sentences: a list of strings or of lists of tokens, for example. "
             f"Received: {sentences!r:.60} (of type {type(sentences).__name__})"
         )
     return sentences
+
+
+def _list_of_column(column: Any) -> list | None:
+    """The values of a column of pyarrow, pandas or polars; None for anything else."""
+    for method in ("to_pylist", "tolist", "to_list"):
+        if hasattr(column, method):
+            return getattr(column, method)()
+    return None
 
 
 def _without_padding(tokens: list) -> list:
@@ -341,10 +365,21 @@ def tokens_of(name: str, sentence: Any) -> Sequence[str | bytes]:
     """The tokens of a sentence, which is split unless it is a list; errors call it `name`."""
     if isinstance(sentence, str | bytes):
         return decode(sentence).split()
-    if not isinstance(sentence, list | tuple | np.ndarray) or not all(
-        isinstance(token, str | bytes) for token in sentence
-    ):
-        raise TypeError(
-            f"A sentence must be a str or a list of tokens (str). {name} is {sentence!r}."
-        )
+    check_sentence(name, sentence)
     return sentence
+
+
+def check_sentence(name: str, sentence: Any) -> None:
+    """Raises `TypeError` unless a value is a `str` or a list of tokens."""
+    if isinstance(sentence, str | bytes):
+        return
+    wrong = f"{name} is {sentence!r:.80}"
+    if isinstance(sentence, list | tuple | np.ndarray):
+        others = (i for i, token in enumerate(sentence) if not isinstance(token, str | bytes))
+        if (index := next(others, None)) is None:
+            return
+        wrong = f"Token {index} of {name.lower()} is {sentence[index]!r:.80}"
+    raise TypeError(
+        f"A sentence must be a str or a list of tokens (str). {wrong}. Replace missing values of a "
+        'column by df["text"].fillna("").'
+    )

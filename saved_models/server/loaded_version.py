@@ -179,6 +179,8 @@ def array_of(alias: str, proto: tensor_pb2.TensorProto, limits: Limits) -> np.nd
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if not proto.tensor_shape.unknown_rank and min(shape, default=0) >= 0:
         limits.check_size(alias, proto.dtype, shape, proto.string_val)
+        if proto.dtype == tf.string.as_datatype_enum and not proto.string_val:
+            return np.full(shape, b"", object)  # `make_ndarray` would return `str`
         # KeyError: a type without values. OverflowError: a number outside the range of its type.
         with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
             return tf.make_ndarray(proto)

@@ -70,6 +70,8 @@ def serve(
     """
     _check_ports(host, port, rest_port)
     sources = directory if isinstance(directory, Mapping) else {name: directory}
+    for source in sources.values():
+        _check_source(source)
     url_host = f"[{host}]" if ":" in host else host
     server = Server()
     try:
@@ -136,26 +138,34 @@ class Server:
         self.stop()
 
 
+def _has_versions(path: Source) -> bool:
+    return not isinstance(path, tuple | list) and bool(versions_in(Path(path)))
+
+
+def _check_source(path: Source) -> None:
+    """Raises `FileNotFoundError` for a path that holds neither versions nor a checkpoint."""
+    if _has_versions(path) or is_checkpoint(path):
+        return
+    reason = f"no such folder or checkpoint.{name_hint(path)}"
+    if os.path.isdir(path):
+        reason = (
+            "it holds no version. Expected a folder with numbered versions, such as "
+            f"{Path(path, '1/saved_model.pb')}."
+        )
+    if Path(path, "saved_model.pb").exists():
+        reason = (
+            "it is a single version of a model. Rename it to a number, such as 1, and serve "
+            "its parent folder."
+        )
+    raise FileNotFoundError(f"Cannot serve {path}: {reason}")
+
+
 @contextlib.contextmanager
 def _exported_versions(path: Source) -> Iterator[str]:
     """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
-    is_folder = not isinstance(path, tuple | list) and os.path.isdir(path)
-    if is_folder and versions_in(Path(path)):
+    if _has_versions(path):
         yield os.fspath(path)
         return
-    if not is_checkpoint(path):
-        reason = f"no such folder or checkpoint.{name_hint(path)}"
-        if is_folder:
-            reason = (
-                "it holds no version. Expected a folder with numbered versions, such as "
-                f"{Path(path, '1/saved_model.pb')}."
-            )
-        if is_folder and Path(path, "saved_model.pb").exists():
-            reason = (
-                "it is a single version of a model. Rename it to a number, such as 1, and serve "
-                "its parent folder."
-            )
-        raise FileNotFoundError(f"Cannot serve {path}: {reason}")
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
         logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
         with open_checkpoint(path) as checkpoint:

@@ -29,7 +29,7 @@ def test_evaluate_prints_one_json_object(command, trained, caplog):
     assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
 
 
-def test_score_prints_sentences_and_their_tokens(command, trained):
+def test_score_prints_sentences_and_their_tokens(command, trained, caplog):
     Path("one.txt").write_bytes(b"the cat \xff\n\n")
     status, out, _ = command("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
     assert status == 0
@@ -49,6 +49,10 @@ def test_score_prints_sentences_and_their_tokens(command, trained):
         assert [2**-each for each in bits] == pytest.approx(np.exp(values), rel=1e-6)
         assert sentence["surprisal"][direction] == pytest.approx(np.mean(bits), rel=1e-6)
     assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
+    assert "raw text" not in caplog.text
+    Path("raw.txt").write_text("The cat sat.")
+    command("score", trained, "raw.txt")
+    assert "1 of 1 sentences look like raw text: 'sat.'" in caplog.text
 
 
 def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(

@@ -1,12 +1,17 @@
-"""Wrong calls of the analyses: one line of error, the exit status, and no output."""
+"""Wrong calls of all commands: one line of error before a model is loaded, and no output."""
 
 import json
 from pathlib import Path
 
+import h5py
+import keras
+import numpy as np
 import pytest
 
 from elmo_tf import Embedder
+from elmo_tf.checkpoints.formats import Checkpoint
 from elmo_tf.evaluation import build_occurrence_index
+from elmo_tf.tasks.config import TaskConfig
 from sense_files import word, write_corpus, write_inventory
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -18,6 +23,10 @@ SENSES = ("senses", "{model}", "--train", "a.data.xml", "--inventory", "senses.t
 SENSES_TEST = (*SENSES, "--test", "b.data.xml")
 NEIGHBORS = ("neighbors", "bank", "--index", "{index}")
 DIFF = ("diff", "text.txt", "{model}", "text.txt")
+BUILD = ("neighbors", "bank", "--index", "new", "--model", "{model}", "--corpus", "text.txt")
+TASK = ("--task", "pos", "--train", "tags.conll", "--dev", "tags.conll", "--workdir", "new")
+VECTORS = ("--vectors", "old=old.hdf5")
+COMPARE = ("compare", "{model}", "--probe-train", "tags.conll", "--probe-test", "tags.conll")
 # Calls whose output is out.png.
 WRITE_OUT = [
     ("plot", "training", "log.jsonl", "--output", "out.png"),
@@ -44,6 +53,22 @@ def paths(tmp_path_factory, bilm, checkpoint_directory):
 @pytest.fixture(autouse=True)
 def files(in_temporary_folder):
     Path("tags.conll").write_text("the D\ncat N\n")
+    Path("one_tag.conll").write_text("the D\n")
+    Path("empty.txt").write_text("\n")
+    Path("proteins.txt").write_text(">protein\nMKV\n")
+    Path("vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    Path("broken.data.xml").write_text("<corpus>")
+    Path("broken.gold.key.txt").write_text("one bank%1\n")
+    with h5py.File("old.hdf5", "w") as file:
+        file["0"] = np.zeros((2, 3, 4))  # for two tokens
+        file["sentence_to_index"] = [json.dumps({"the bank": "0"}).encode()]
+    # No more than these files is read before a model is loaded.
+    for name, vectors in (("pos", {"vectors": "old.hdf5"}), ("plain", {})):
+        config = TaskConfig("pos", "tags.conll", "tags.conll", name, **vectors)
+        Path(name).mkdir()
+        Path(name, "model.keras").touch()
+        record = {"settings": config.as_json(), "labels": ["D", "N"]}
+        Path(name, "task.json").write_text(json.dumps(record))
     for name in ("a", "b"):
         write_corpus(Path(f"{name}.data.xml"), [["the", word("bank", "bank", "bank%1")]])
     write_inventory(Path("senses.tsv"), "bank n bank%1")
@@ -91,14 +116,70 @@ def files(in_temporary_folder):
             "must end in one of .png, .svg",
         ),
         *((call, 2, "out.png exists. Choose another path") for call in WRITE_OUT),
+        (("evaluate", "{model}", "empty.txt"), 1, "There is no token in empty.txt"),
+        (("score", "{model}", "proteins.txt"), 1, "line 1: FASTA is not supported"),
+        (("distill", "{model}", "--corpus", "empty.txt", "--output", "v"), 1, "There is no token"),
+        (("convert", "{model}", "new", "--warm-start", "no"), 1, "There is no text file no"),
+        (("convert", "{model}", "out.png/new"), 1, "out.png is not a directory"),
+        (("export", "{model}", "new", "--warmup", "empty.txt"), 1, "holds no sentence to warm up"),
+        (("export", "{model}", "a*"), 1, "it treats * as a wildcard"),
+        (("serve", "a={model}", "b=no", "--port", "0", "--rest-port", "0"), 1, "Cannot serve no"),
+        (("embed", "{model}", "text.txt", "out.png/v.hdf5"), 1, "out.png is not a directory"),
+        (("embed", "{model}", "text.txt", "v.npy", "--layers", "3"), 1, "the layers 0 to 2"),
+        (("embed", "{model}", "tags.conll", "v.npy", "--token-column", "3"), 1, "no column 3"),
+        (
+            ("train", "--corpus", "text.txt", "--vocab", "vocab.txt", "--workdir", "out.png/run"),
+            1,
+            "out.png is not a directory",
+        ),
+        (("senses", "no", *SENSES_TEST[2:]), 1, "There is no checkpoint no"),
+        ((*SENSES, "--test", "broken.data.xml"), 1, "broken.data.xml: broken XML"),
+        ((*SENSES_TEST, "--predictions", "out.png/keys"), 1, "out.png is not a directory"),
+        ((*SENSES_TEST, *VECTORS), 1, "old.hdf5 has 3 vectors for the 2 tokens"),
+        (
+            ("probe", "{model}", "--train", "one_tag.conll", "--test", "tags.conll"),
+            1,
+            "the tag 'D'",
+        ),
+        ((*PROBE_TEST, "--cache", "out.png/cache"), 1, "out.png is not a directory"),
+        ((*PROBE_TEST, *VECTORS), 1, "old.hdf5 has no vectors of the sentence 'the cat'"),
+        (("compare", "{model}", "no"), 1, "There is no checkpoint no"),
+        ((*COMPARE, *VECTORS), 1, "old.hdf5 has no vectors of the sentence 'the cat'"),
+        ((*BUILD, "--layer", "3"), 1, "layers that depend on the context are 1, 2. Received: 3"),
+        ((*NEIGHBORS, "--layer", "3"), 1, "that depend on the context are 1, 2. Received: 3"),
+        (("neighbors", "bnak", *BUILD[2:]), 1, "'bnak' does not occur in the text."),
+        ((*BUILD, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
+        ((*NEIGHBORS, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
+        (("task", "train", *TASK, "--elmo", "no"), 1, "There is no checkpoint no"),
+        (("task", "train", *TASK[:-1], "out.png/run"), 1, "out.png is not a directory"),
+        (("task", "train", *TASK, "--word-vectors", "tags.conll"), 1, "tags.conll, line 1"),
+        (("task", "train", *TASK, *VECTORS), 1, "no vectors of the sentence 'the cat'"),
+        (("task", "sweep", *TASK, "--elmo", "no", *VECTORS), 1, "There is no checkpoint no"),
+        (("task", "sweep", *TASK, "--elmo", "{model}", *VECTORS), 1, "no vectors of the sentence"),
+        (("task", "evaluate", "plain", "one_tag.conll", "no"), 1, "directory: 'no'"),
+        (("task", "evaluate", "pos", "tags.conll"), 1, "no vectors of the sentence 'the cat'"),
+        (("task", "predict", "pos", "text.txt", "new"), 1, "old.hdf5 has no vectors"),
+        (("task", "predict", "plain", "no", "new"), 1, "directory: 'no'"),
+        (
+            ("plot", "weights", "pos", "plain", "--output", "a.png"),
+            1,
+            "plain holds a model",
+        ),
     ],
 )
-def test_a_wrong_call_prints_an_error_and_writes_nothing(command, paths, call, status, message):
+def test_a_wrong_call_prints_an_error_loads_no_model_and_writes_nothing(
+    command, paths, monkeypatch, call, status, message
+):
+    def load(*arguments, **options):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(Checkpoint, "bilm", load)
+    monkeypatch.setattr(keras.saving, "load_model", load)
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
     found, out, err = command(*(part.format(**paths) for part in call))
 
     assert (found, out) == (status, "")
-    assert message in " ".join(err.split())
+    assert message in " ".join(err.split()), err
     assert "Traceback" not in err
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before

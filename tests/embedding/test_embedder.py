@@ -109,12 +109,42 @@ def test_layers_are_selected_or_combined(embedder_of, embedder, monkeypatch, cho
     assert chosen.encode([]).shape == (0, chosen.dim)
 
 
+def test_without_layers_encode_averages_and_embed_returns_all_layers(bilm, embedder, embedder_of):
+    sentences = ["the cat sat", [], ["a"]]
+    average = embedder_of("average")
+
+    assert next(embedder.embed(sentences)).shape == (NUM_LAYERS, 3, WIDTH)
+    for output in ("sentence", "token"):
+        expected = average.encode(sentences, output)
+        for found, vectors in zip(embedder.encode(sentences, output), expected, strict=True):
+            np.testing.assert_allclose(found, vectors, atol=1e-6)
+    assert embedder.encode("the cat").shape == (WIDTH,)
+    assert embedder.encode([]).shape == (0, WIDTH)
+    assert pickle.loads(pickle.dumps(embedder)).encode("the cat").shape == (WIDTH,)
+
+
+@pytest.mark.parametrize("layers", ["all", None])
+def test_similarity_is_the_cosine_of_each_pair(embedder_of, layers):
+    embedder = embedder_of(layers)
+    a, b = ["the cat sat", "", ["a"]], ["the cat", "a"]
+    rows = [embedder.encode(sentences).reshape(len(sentences), -1) for sentences in (a, b)]
+    norms = [np.linalg.norm(vectors, axis=1) for vectors in rows]
+
+    found = embedder.similarity(a, b)
+
+    np.testing.assert_allclose(found * np.outer(*norms), rows[0] @ rows[1].T, atol=1e-5)
+    assert not found[1].any()
+    np.testing.assert_allclose(embedder.similarity(embedder.encode(a), b), found, atol=1e-6)
+    np.testing.assert_allclose(embedder.similarity("a", embedder.encode(["a"])), [[1]], atol=1e-6)
+
+
 def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog):
     embedder = Embedder(bilm)
     embedder.encode(["a b", "a"])
     assert not caplog.records
     embedder.encode(["a " + "x" * 13, "서울서울 " + "x" * 12])
-    embedder.encode(["y" * 20])
+    for again in (embedder, Embedder(bilm)):
+        again.encode(["y" * 20])
     Embedder(word_bilm).encode(["a b", "unbekannt b"])
 
     truncated, unknown = (record.getMessage() for record in caplog.records)
@@ -155,7 +185,8 @@ def test_a_forward_bilm_gives_the_forward_half_of_the_vectors(forward_bilm, laye
     assert forward.encode([]).shape[-1] == forward.dim == WIDTH // 2
 
 
-def test_sentence_vectors_are_means_over_tokens_and_may_be_normalized(embedder):
+def test_sentence_vectors_are_means_over_tokens_and_may_be_normalized(embedder_of):
+    embedder = embedder_of("all")
     sentences = ["the cat sat", [], ["a"]]
     arrays = embedder.encode(sentences, output="token")
 
@@ -174,7 +205,8 @@ def test_sentence_vectors_are_means_over_tokens_and_may_be_normalized(embedder):
             np.testing.assert_allclose(np.linalg.norm(array, axis=-1), norms[..., 0] > 0, atol=1e-6)
 
 
-def test_one_string_or_no_sentence_has_arrays_of_the_usual_shapes(embedder, embedder_of):
+def test_one_string_or_no_sentence_has_arrays_of_the_usual_shapes(embedder_of):
+    embedder = embedder_of("all")
     assert embedder.encode("the cat sat").shape == (NUM_LAYERS, WIDTH)
     assert embedder.encode("the cat sat", output="token").shape == (NUM_LAYERS, 3, WIDTH)
     assert embedder_of("top").encode("").shape == (WIDTH,)
@@ -200,10 +232,12 @@ def test_progress_is_shown_on_request(embedder, capsys):
 def test_invalid_sentences_are_refused_with_their_number(embedder):
     for call in (embedder.encode, embedder.embed, embedder.embed_texts):
         with pytest.raises(TypeError, match=r"not a table.*Pass one column, for example df"):
-            call(pandas.DataFrame({"text": ["the cat sat"]}))
+            call(pandas.DataFrame({"text": ["the cat sat"], "label": 1}))
+        with pytest.raises(TypeError, match=r"a str or a list of tokens.*Sentence 1 is None"):
+            call(["a", None])  # before anything is computed
     for sentence in (7, ["a", 7], {"a": 1}):
-        with pytest.raises(TypeError, match=r"a str or a list of tokens.*Sentence 1 is "):
-            list(embedder.embed(["a", sentence]))
+        with pytest.raises(TypeError, match=r"a str or a list of tokens.*entence 1 is "):
+            list(embedder.embed(iter(["a", sentence])))
     with pytest.raises(ValueError, match=r"Sentence 1 contains an empty token: \['a', ''\]"):
         list(embedder.embed(["a", ["a", ""]]))
 
@@ -279,7 +313,7 @@ def test_bfloat16_vectors_are_near_float32_and_leave_the_bilm_unchanged(elmo, mo
     assert elmo.bilm.compute_dtype == "float32"
     assert rough.bilm.compute_dtype == "bfloat16"
     if layers == "all":  # a biLM in bfloat16 is copied too
-        found = Embedder(rough.bilm).encode("the cat", "token")
+        found = Embedder(rough.bilm, "all").encode("the cat", "token")
         np.testing.assert_allclose(found, exact.encode("the cat", "token"), atol=1e-5)
 
 
@@ -304,7 +338,7 @@ def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, wo
     np.testing.assert_array_equal(one.encode(["the cat sat", "a"]), expected)
     assert copied(one).settings() == one.settings()
     expected = word_bilm(["b never a"])["layers"][0]
-    found = copied(Embedder(word_bilm)).encode("b never a", "token")
+    found = next(copied(Embedder(word_bilm)).embed(["b never a"]))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -344,7 +378,7 @@ def test_a_forked_process_raises_an_error_instead_of_hanging():
 
 def test_after_a_fork_every_computation_raises_an_error(bilm, embedder, monkeypatch):
     state = pickle.dumps(embedder)
-    monkeypatch.setattr("elmo_tf.embedding.embedder._first_process", os.getpid() - 1)
+    monkeypatch.setattr("elmo_tf.processors._first_process", os.getpid() - 1)
 
     copied = pickle.loads(state)  # an error here would end the worker of a pool
 

@@ -50,6 +50,14 @@ def test_every_format_stores_one_array_per_line(
     assert not list(output.parent.glob("*.unfinished"))
 
 
+def test_a_file_of_raw_text_is_reported(embedder, text, tmp_path, caplog):
+    embedder.embed_file(text, tmp_path / "vectors.npz")
+    assert "raw text" not in caplog.text
+    text.write_text("The cat sat.\nIt did .\n")
+    embedder.embed_file(text, tmp_path / "raw.npz")
+    assert "1 of 2 sentences look like raw text: 'sat.'" in caplog.text
+
+
 def test_pooled_npy_output_has_no_offsets_file(embedder, text, tmp_path):
     output, offsets = tmp_path / "vectors.npy", tmp_path / "vectors.npy.offsets.npy"
     embedder.embed_file(text, output)
@@ -58,7 +66,7 @@ def test_pooled_npy_output_has_no_offsets_file(embedder, text, tmp_path):
     embedder.embed_file(text, output, overwrite=True, pool="mean")
 
     assert not offsets.exists()
-    assert np.load(output).shape == embedder.encode(LINES).shape
+    assert np.load(output).shape == (len(LINES), 3, 12)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,11 @@ def test_an_endless_input_is_read_lazily(scorer, scores):
     ("sentences", "error", "message"),
     [
         ("the cat", TypeError, r"must be several sentences, not one string.*the cat"),
-        (["the", [["the"]]], TypeError, r"a str or a list of tokens \(str\)\. Sentence 1 is"),
+        (
+            ["the", [["the"]]],
+            TypeError,
+            r"a str or a list of tokens \(str\)\. Token 0 of sentence 1",
+        ),
         (["the", 3], TypeError, r"a str or a list of tokens \(str\)\. Sentence 1 is 3"),
         ([["the", ""]], ValueError, r"or contain whitespace\. Sentence 0 contains ''"),
         ([["New York"]], ValueError, r"or contain whitespace\. Sentence 0 contains 'New York'"),

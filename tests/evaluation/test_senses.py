@@ -12,7 +12,8 @@ from elmo_tf.evaluation import (
     sense_scores,
 )
 from elmo_tf.evaluation.sense_corpus import SenseInstance, SenseSentence
-from elmo_tf.evaluation.senses import held_out_texts, instance_vectors, mean_sense_vectors
+from elmo_tf.evaluation.sense_vectors import NearestSenses, instance_vectors, mean_sense_vectors
+from elmo_tf.evaluation.senses import held_out_texts
 from elmo_tf.evaluation.whitening import Whitening
 from sense_files import word, write_corpus, write_inventory
 
@@ -213,8 +214,11 @@ def test_senses_are_means_in_the_order_of_frequency_and_of_the_inventory(invento
     whitening = Whitening(3)
     whitening.add(senses.means[0])
     whitening.fit(0.5)
-    assert senses.nearest(np.stack([NORTH]), [whitening]) == ["first"] * 2  # as near as "new"
-    assert senses.nearest(np.zeros((1, 3), np.float32), [whitening]) == ["many", "third"]
+    nearest = NearestSenses({("bank", "noun"): senses}, [whitening])
+    vectors = np.stack([NORTH, EAST, 0 * EAST])[None]
+    north, unknown, zero = nearest([("bank", "noun"), ("bank", "verb"), ("bank", "noun")], vectors)
+    assert north == ["many", "first", "first"]  # as near as "new"
+    assert (unknown, zero) == ([], ["many", "many", "third"])
 
 
 def test_the_vector_of_an_instance_is_the_mean_over_its_tokens(embedder):

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,12 +73,19 @@ def test_word_vectors_have_one_layer_and_zeros_for_unknown_words():
 
 def test_sentences_are_found_by_their_tokens_only(bilm):
     Embedder(bilm).embed_file("text.txt", "vectors.hdf5")
+    with h5py.File("vectors.hdf5", "a") as file:
+        del file["2"]
+        file["2"] = np.zeros((2, 4, 3))
     source = open_vectors("vectors.hdf5")
 
-    with pytest.raises(ValueError, match=r"vectors\.hdf5 has no vectors of the sentence 'a cat'"):
-        next(source.embed([["a", "cat"]]))
-    with pytest.raises(ValueError, match=r"has 4 vectors for the 3 tokens"):
-        next(source.embed([["the", "cat sat", "."]]))
+    for sentence, message in (
+        (["a", "cat"], r"vectors\.hdf5 has no vectors of the sentence 'a cat'"),
+        (["the", "cat sat", "."], r"has 4 vectors for the 3 tokens"),
+        (["the", "dog", "sat", "."], r"has 2 layers of width 3 for the sentence 'the dog sat \.'"),
+    ):
+        for read in (source.check, lambda sentences: next(source.embed(sentences))):
+            with pytest.raises(ValueError, match=message):
+                read([sentence])
     with pytest.raises(FileNotFoundError, match=r"no file of vectors gone\.hdf5"):
         open_vectors("gone.hdf5")
     Path("raw.txt").write_text("The cat sat.\n")
@@ -135,4 +143,3 @@ def test_probe_senses_and_compare_accept_vector_files(command, checkpoint_direct
     }
     assert scores["old"]["layer_2"]["all"]["f1"] == scores["static"]["layer_0"]["all"]["f1"] == 1
     assert "layer_1" not in scores["static"]
-    assert command("probe", checkpoint_directory, "--vectors", "x")[0] == 2

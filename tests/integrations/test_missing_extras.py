@@ -1,32 +1,74 @@
-"""If its library is missing, each integration raises an error that names the extra."""
+"""If its library is missing, each integration raises an error that names what to install."""
 
 import importlib
+import importlib.metadata
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.extras import MissingExtraError, require_extra
 
+ROOT = Path(__file__).parents[2]
+METADATA = importlib.metadata.metadata("elmo_tf")
+EXTRAS = METADATA.get_all("Provides-Extra")
+
 
 @pytest.mark.parametrize(
     ("module", "library"),
     [("elmo_tf.integrations.sklearn", "sklearn"), ("elmo_tf.integrations.spacy", "spacy")],
 )
-def test_an_import_without_the_library_names_the_extra(monkeypatch, module, library):
+def test_an_import_without_the_library_names_the_package(monkeypatch, module, library):
     for name in [name for name in sys.modules if name.partition(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'elmo_tf\[{library}\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '(scikit-learn|spacy)>="):
         importlib.import_module(module)
 
 
-def test_a_tokenizer_without_spacy_names_the_extra(monkeypatch, bilm):
+def test_a_tokenizer_without_spacy_names_the_package(monkeypatch, bilm):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*elmo_tf\[spacy\]"):
+    with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*'spacy>="):
         Embedder(bilm, tokenizer="en")
+
+
+def message_without(library, extra):
+    with pytest.raises(MissingExtraError) as raised:
+        require_extra(f"{library}.part", extra, "A picture")
+    return str(raised.value)
+
+
+def test_without_metadata_the_error_names_the_package_of_the_module(monkeypatch):
+    def requires(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", requires)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    message = "A picture needs sklearn. Install it with: pip install scikit-learn"
+    assert message_without("sklearn", "tasks") == message
+
+
+def test_docs_and_errors_install_only_existing_extras_and_required_packages():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "saved_models").rglob("*.md")]
+    pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.*")]
+    texts = {page.relative_to(ROOT): page.read_text("utf-8") for page in pages}
+    # `dev` names the other extras, by the name of the package itself.
+    texts |= {one: message_without("no_such_module", one) for one in EXTRAS if one != "dev"}
+    required = {re.match(r"[\w.-]+", each)[0] for each in METADATA.get_all("Requires-Dist")}
+    required.remove("elmo_tf")  # not on the package index
+    allowed = re.compile(rf"\.(\[({'|'.join(EXTRAS)}|,)+\])?|({'|'.join(required)})([^\w.-].*)?")
+    wrong = []
+    for name, text in texts.items():
+        commands = re.findall(r"pip install ([^`#\n]*)", text)
+        words = [word for command in commands for word in shlex.split(command)]
+        words += re.findall(r"elmo_tf\[[\w,]+\]", text)
+        wrong += [(name, word) for word in words if word[0] != "-" and not allowed.fullmatch(word)]
+    assert not wrong
 
 
 def test_import_errors_inside_an_installed_package_are_unchanged(tmp_path, monkeypatch):

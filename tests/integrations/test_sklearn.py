@@ -41,7 +41,7 @@ def test_vectors_are_means_over_tokens_and_all_layers_are_concatenated(fitted, v
     expected = Embedder(bilm, layers="average").encode(TEXTS)
     np.testing.assert_allclose(fitted.transform(TEXTS), expected, atol=1e-6)
     vectors = clone(vectorizer).set_params(layers="all").fit_transform(TEXTS)
-    expected = Embedder(bilm).encode(TEXTS)  # (text, layer, feature)
+    expected = Embedder(bilm, "all").encode(TEXTS)  # (text, layer, feature)
     np.testing.assert_allclose(vectors, expected.reshape(len(TEXTS), -1), atol=1e-6)
 
 
@@ -85,12 +85,13 @@ def test_a_pipeline_is_cross_validated_in_two_processes(vectorizer):
     assert min(scores) > 0.8
 
 
-def test_data_frames_single_texts_and_invalid_layers_are_refused(fitted):
+def test_tables_single_texts_and_invalid_layers_are_refused(fitted):
     frame = pandas.DataFrame({"text": TEXTS})
 
     assert fitted.transform(frame["text"]).shape[0] == len(TEXTS)
-    with pytest.raises(TypeError, match=r'not a table.*"text" instead of \["text"\]'):
-        fitted.transform(frame)
+    assert fitted.transform(frame).shape[0] == len(TEXTS)
+    with pytest.raises(TypeError, match=r"not a table.*columns \['text', 'label'\]"):
+        fitted.transform(frame.assign(label=1))
     with pytest.raises(TypeError, match=r"pass `embedder.bilm`. Received: an Embedder"):
         clone(fitted).set_params(model=fitted.embedder_).fit(TEXTS)
     with pytest.raises(ValueError, match="string object received"):

@@ -168,7 +168,7 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         ([[7, "a"]], r"A token of item 0 of the batch is not a str: 7"),
         ([["a", "b"], [None]], r"A token of item 1 of the batch is not a str: None"),
         ({"a": 1}, r"`inputs` must be sentences, not a table.*Received: dict"),
-        (pandas.DataFrame({"a": ["b"]}), r"`inputs` must be sentences, not a table"),
+        (pandas.DataFrame({"a": ["b"], "c": 1}), r"`inputs` must be sentences, not a table"),
     ],
 )
 def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):

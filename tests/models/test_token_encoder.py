@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from elmo_tf import char_ids
-from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder, cut_characters
+from elmo_tf.layers.char_cnn import cut_characters
+from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from reference import char_ids as reference_char_ids
 from reference import token_encoder as reference
 

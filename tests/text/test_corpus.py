@@ -174,6 +174,7 @@ def test_a_corpus_is_counted(files):
         types=8,
         unknown=4,
         longest=3,
+        unigram_perplexity=4.9,  # the targets: 5 boundaries, 4 unknown, 3 `the`, and 3 others
         invalid_lines=1,
         empty_lines=2,
         crlf_lines=1,
@@ -239,7 +240,9 @@ def test_suspicious_lines_are_counted(tmp_path, kind):
     ],
 )
 def test_a_report_lists_suspicious_lines(caplog, odd, warnings):
-    count = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, longest=876)
+    count = CorpusCount(
+        3_210, 40_000, types=5_432, unknown=1_000, longest=876, unigram_perplexity=9
+    )
     with caplog.at_level("INFO", logger="absl"):
         report_corpus(count._replace(**odd))
 

@@ -6,6 +6,7 @@ import pytest
 from elmo_tf import BiLMConfig
 from elmo_tf.settings import check_same_settings
 from elmo_tf.trainers import PretrainConfig
+from elmo_tf.trainers.inputs import default_learning_rate
 
 NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
 
@@ -55,15 +56,29 @@ def test_the_shape_depends_on_preset_options_and_kind_of_input(
 
 
 def test_a_recipe_sets_the_defaults_of_other_settings():
-    names = ("optimizer", "learning_rate", "batch_size", "schedule", "warmup_steps", "dropout")
+    names = ("optimizer", "batch_size", "schedule", "warmup_steps", "dropout")
     for recipe, values in (
-        ("default", ("adamw", 0.002, 32, "cosine", 200, 0.0)),
-        ("paper", ("adagrad", 0.2, 128, "constant", 0, 0.1)),
+        ("default", ("adamw", 32, "cosine", 200, 0.0)),
+        ("paper", ("adagrad", 128, "constant", 0, 0.1)),
     ):
         config = PretrainConfig(**NEEDED, recipe=recipe)
         assert tuple(getattr(config, name) for name in names) == values
     assert PretrainConfig(**NEEDED, recipe="paper", batch_size=7).batch_size == 7
-    assert PretrainConfig(**NEEDED, optimizer="adam").learning_rate == 0.001
+
+
+@pytest.mark.parametrize(
+    ("settings", "rates"),
+    [
+        ({}, (0.01, 0.005, 0.005, 0.002)),
+        ({"start_from": "small-en"}, (0.002,) * 4),
+        ({"optimizer": "adam"}, (0.001,) * 4),
+        ({"recipe": "paper"}, (0.2,) * 4),
+    ],
+)
+def test_the_default_learning_rate_depends_on_optimizer_cells_and_steps(settings, rates):
+    config = PretrainConfig(**NEEDED, **settings)
+    sizes = ((128, 2_500), (128, 10_000), (400, 5), (2048, 5))
+    assert [default_learning_rate(config, *size) for size in sizes] == pytest.approx(rates)
 
 
 def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):

@@ -7,6 +7,7 @@ import concurrent.futures
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -58,13 +59,16 @@ def test_a_resumed_run_has_the_running_mean_of_the_gradient_norms(interrupted, r
     assert means == [pytest.approx(expected, rel=1e-4)]
 
 
-def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted):
-    """The record is of an older version, which counted fewer kinds of lines."""
+def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted, settings):
+    """The record is of an older version: fewer kinds of lines, another default learning rate."""
     path = interrupted / "training.json"
     record = json.loads(path.read_text()) | {"step": 0}
     del record["loss"], record["corpus"]["space_lines"]
+    record["settings"]["learning_rate"] = 0.07
     path.write_text(json.dumps(record))
-    resumed = pretrain(PretrainConfig.resumed(interrupted, steps=25))
+    settings = {**settings, "steps": 25}
+    resumed = pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+    assert resumed["settings"]["learning_rate"] == 0.07
     assert (resumed["step"], resumed["corpus"]["space_lines"]) == (25, 0)
     assert len(read_log(interrupted)) == 25
 
@@ -87,6 +91,22 @@ def test_resuming_a_finished_run_makes_no_steps_and_no_saves(tmp_path, settings,
     assert_same_run(workdir, run)
     assert record["loss"] == run.record["loss"]
     assert {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")} == before
+
+
+def test_a_longer_cosine_warns_that_the_rate_rises_and_a_run_tells_its_duration(
+    tmp_path, settings, caplog
+):
+    settings = {**settings, "schedule": "cosine", "learning_rate": 0.1, "steps": 3}
+    pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+    config = PretrainConfig.resumed(tmp_path / "run", steps=10)
+    with caplog.at_level("INFO", logger="absl"):
+        pretrain(config)
+        assert "rate rises from 0.032 to 0.081, because the schedule now ends" in caplog.text
+        assert "10 steps of 75 tokens, 0.42 epochs" in caplog.text
+        assert re.search(r" 1 more steps of 75 tokens at [\d,]+ tokens/s: about 0 s", caplog.text)
+        caplog.clear()
+        pretrain(config)
+    assert "rises" not in caplog.text
 
 
 def other_learning_rate(text, folder):

@@ -1,5 +1,6 @@
 """Evaluates trained task models, and predicts the labels of files."""
 
+import collections
 import contextlib
 import dataclasses
 import os
@@ -9,13 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
+from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
-from elmo_tf.models.elmo import VectorMix
 from elmo_tf.progress import progress
-from elmo_tf.tasks.batches import Batches
-from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.specification import TaskSpecification, load_task, specification_of
+from elmo_tf.settings import read_record
+from elmo_tf.tasks.batches import Batches, distinct_texts
+from elmo_tf.tasks.config import RECORD_FILE, TaskConfig
+from elmo_tf.tasks.specification import (
+    TaskSpecification,
+    folder_of_run,
+    load_task,
+    specification_of,
+)
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
 from elmo_tf.trainers.tasks.run_parts import cached_layers
@@ -57,12 +65,14 @@ def evaluate_task(
     """
     if output is not None:
         refuse_file(output, overwrite)
-    model, config = load_task(workdir), TaskConfig.resumed(Path(workdir))
+    config, labels = _read_settings(workdir)
     task = specification_of(config.task)
-    examples = task.read(_as_list(files), config, known=model.labels)
+    for module in task.packages:
+        require_extra(module, "tasks", "The score of this task")
+    examples = task.read(_as_list(files), config, known=labels)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "predictions") if output is None else Path(output)
-        predicted = _write_predictions(task, model, examples, config, vectors, path, overwrite)
+        predicted = _write_predictions(task, workdir, examples, config, vectors, path, overwrite)
         read = task.read_predictions(path, examples)
     gold = [task.gold(example) for example in examples]
     return task.scores(gold, predicted if read is None else read)
@@ -112,7 +122,7 @@ def predict_task(
             like columns; or a question or document is in several inputs.
     """
     refuse_file(output, overwrite)
-    model, config = load_task(workdir), TaskConfig.resumed(Path(workdir))
+    config, labels = _read_settings(workdir)
     task = specification_of(config.task)
     for name, value in (("format", format), ("token_column", token_column)):
         if value is not None and name not in task.input_options:
@@ -122,9 +132,11 @@ def predict_task(
         columns = format, token_column
         if (format or format_of(file)) != "text":
             columns = format or config.format, token_column or config.token_column
-        examples += task.read_inputs(file, config, model.labels, *columns)
+        examples += task.read_inputs(file, config, labels, *columns)
     examples = task.join_inputs(examples, files)
-    _write_predictions(task, model, examples, config, vectors, output, overwrite)
+    texts = (text for example in examples for text in task.texts(example))
+    collections.deque(warn_of_raw_text(texts), maxlen=0)
+    _write_predictions(task, workdir, examples, config, vectors, output, overwrite)
     return task.count(examples)
 
 
@@ -134,9 +146,15 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
     ]
 
 
+def _read_settings(workdir: str | os.PathLike) -> tuple[TaskConfig, list[str]]:
+    """The settings and the labels of a trained model, without the model."""
+    folder = folder_of_run(workdir)
+    return TaskConfig.resumed(folder), read_record(folder / RECORD_FILE)["labels"]
+
+
 def _write_predictions(
     task: TaskSpecification,
-    model: TaskModel,
+    workdir: str | os.PathLike,
     examples: Sequence[Any],
     config: TaskConfig,
     vectors: str | os.PathLike | None,
@@ -145,6 +163,8 @@ def _write_predictions(
 ) -> list[Any]:
     """Predicts, and writes the predictions to a file, and the tokens to another if they lack them.
 
+    The model is loaded last.
+
     Returns:
         The predictions.
     """
@@ -152,7 +172,12 @@ def _write_predictions(
     files = {} if words is None else {os.fspath(output) + _WORDS_SUFFIX: words}
     for path in files:
         refuse_file(path, overwrite)
-    source = _vector_file(model, config, vectors)
+    source = _vector_file(config, vectors)
+    if source is not None:
+        source.check(distinct_texts(map(task.texts, examples)))
+    model = load_task(workdir)
+    if source is not None:
+        _check_shape(source, model)
     uncached = dataclasses.replace(config, cache_gb=0.0)
     with cached_layers(uncached, source, [*map(task.texts, examples)]) as layers:
         batches = task.batches(model, examples, _BATCH_SIZE, layers)
@@ -165,22 +190,22 @@ def _write_predictions(
     return predicted
 
 
-def _vector_file(
-    model: TaskModel, config: TaskConfig, vectors: str | os.PathLike | None
-) -> VectorSource | None:
+def _vector_file(config: TaskConfig, vectors: str | os.PathLike | None) -> VectorSource | None:
     """The vectors in place of ELMo, if the model was trained on such vectors."""
-    if not isinstance(model.elmo, VectorMix):
+    if config.vectors is None or config.placement == "none":
         if vectors is not None:
             raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
         return None
-    source = open_vectors(config.vectors if vectors is None else vectors)
+    return open_vectors(config.vectors if vectors is None else vectors)
+
+
+def _check_shape(source: VectorSource, model: TaskModel) -> None:
     shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
     if shape != expected:
         raise ValueError(
             f"{source.path} has {shape[0]} layers of width {shape[1]}. The model was trained "
             f"on vectors with {expected[0]} layers of width {expected[1]}."
         )
-    return source
 
 
 def predict_batches(

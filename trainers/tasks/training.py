@@ -19,9 +19,10 @@ from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import BiLM, model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
-from elmo_tf.tasks.batches import Batches
+from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
+from elmo_tf.tasks.word_vectors import check_word_vectors
 from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.tasks.predict import predict_batches
 from elmo_tf.trainers.tasks.run_parts import (
@@ -77,6 +78,8 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
     check_workdir(workdir, config)
     examples, train_examples, dev_examples, labels = _read_examples(config, task)
     keras.utils.set_random_seed(config.seed)
+    if config.word_vectors is not None:
+        check_word_vectors(config.word_vectors)
     source = vector_source(config)
     record: dict[str, Any] = {
         "settings": config.as_json(),
@@ -94,6 +97,8 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
                 return _finish(workdir, task, {**state.record, "settings": record["settings"]})
 
         texts, dev_texts = ([*map(task.texts, part)] for part in (train_examples, dev_examples))
+        if isinstance(source, VectorSource):
+            source.check(distinct_texts([*texts, *dev_texts]))
         embeddings = new_embeddings(config, texts)
         model = task.new_model(config, labels, embeddings, new_elmo(config, source))
         model.compile(_new_optimizer(config))

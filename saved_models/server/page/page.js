@@ -18,6 +18,8 @@ import { tags } from "./tags.js";
 //   show(request): shows the results and returns the position of the selected token.
 const KINDS = [roles, answers, mentions, pairLabels, labels, tags, neighbors];
 
+const ATTACHED = /(?<!\S)(\S*\p{L})([,;:!?،؛؟।]['"”’)\]]*(?!\S)|(?<=\p{L}{2})\.['"”’)\]]*(?=\s*$)|[。！？，；：、])/mu;
+
 let running = new AbortController(); // of the request in flight
 let kind = null; // of the selected model
 const state = {}; // the last texts and selected tokens, by their names in the URL
@@ -135,6 +137,7 @@ async function showResults(choice, signal) {
   const model = byId("model").value;
   const problem = problemOf(texts);
   showMessage(problem);
+  showRawText(texts);
   if (problem) return;
   const keep = (position) => saveState(model, texts, position);
   keep(await kind.show({ model, texts, choice, choose: run, keep, signal }));
@@ -153,6 +156,14 @@ function problemOf(texts) {
     if (length > maxTokens) return `${which} has ${length} tokens. The maximum is ${maxTokens}.`;
   }
   return "";
+}
+
+/** Shows a hint if a text has punctuation attached to a word; see elmo_tf/text/input_warnings.py. */
+function showRawText(texts) {
+  const found = Object.values(texts).map((text) => text.match(ATTACHED)).find(Boolean);
+  byId("raw-text").hidden = !found;
+  byId("raw-text").textContent = found &&
+    `“${found[0]}” is read as one word. Separate punctuation by spaces: “${found[1]} ${found[2]}”.`;
 }
 
 /** Shows a message instead of the results; "" hides it. */

@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize("way", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
-def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, way):
+def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, way, caplog):
     status, out, err = command(
         *("query", way.format(server), "the cat", "", "--output", "default"),
         *("--output", "sequence_len", "--version", "1"),
@@ -20,6 +20,8 @@ def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, 
     assert list(answer) == ["default", "sequence_len"]
     assert answer["sequence_len"] == [2, 0]
     assert answer["default"] == [[30, 60, 90, 120, 150, 180], [0] * 6]
+    command("query", way.format(server), "a cat.")
+    assert "1 of 1 sentences look like raw text: 'cat.'" in caplog.text
 
 
 @pytest.mark.parametrize("sentences", [[], ["-"]])

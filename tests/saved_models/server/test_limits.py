@@ -48,6 +48,10 @@ def test_numbers_are_in_the_field_of_their_type(dtype, field):
         np.testing.assert_array_equal(tf.make_ndarray(proto), part)
 
 
+def test_strings_without_values_are_empty_bytes():
+    assert array_of("x", proto_with(tf.string, [2]), Limits()).tolist() == [b"", b""]
+
+
 @pytest.mark.parametrize(
     "proto",
     [

@@ -131,6 +131,15 @@ def test_sentences_are_split_as_in_python(page):
     sentence = "a".join(space) + "b".join(other)
     page.open(first=sentence, second="")
     assert page.tokens() == sentence.replace("\r\n", "\n").split()
+    assert not page.is_visible("#raw-text")
+
+
+def test_raw_text_is_reported_with_an_example(page):
+    page.open(first="It rained , he said.", second="Was it ?")
+    (hint,) = page.texts("#raw-text")
+    assert hint == "“said.” is read as one word. Separate punctuation by spaces: “said .”."
+    page.enter(first="It rained , he said .")
+    assert not page.is_visible("#raw-text")
 
 
 def test_empty_and_too_long_sentences_are_reported_and_long_ones_scroll(page):

@@ -30,7 +30,7 @@ def test_named_entities_are_learnt(ner):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_path):
+def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_path, caplog):
     (tmp_path / "in.txt").write_text(NER.replace("lives O", "lives B-LOC"))
     out = tmp_path / "out.conll"
 
@@ -53,6 +53,10 @@ def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
+    assert "look like raw text" not in caplog.text
+    (tmp_path / "raw.txt").write_text("Anna lives here.\n")
+    assert predict_task(ner[0], tmp_path / "raw.txt", out, overwrite=True) == 1
+    assert "1 of 1 sentences look like raw text: 'here.'" in caplog.text
 
 
 @pytest.mark.usefixtures("eager_functions")

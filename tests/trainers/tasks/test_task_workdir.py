@@ -154,7 +154,7 @@ def test_two_runs_do_not_share_a_work_directory(run, workdir):
     assert run("ner", workdir, has_elmo=False, epochs=3, resume=True)["finished"]
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path, two_epochs):
+def test_a_folder_without_a_model_is_refused(tmp_path, two_epochs, files):
     with pytest.raises(FileNotFoundError, match=r"no trained task model: there is no model\.keras"):
         evaluate_task(tmp_path, ["x"])
     (tmp_path / "model.keras").touch()
@@ -165,4 +165,4 @@ def test_a_folder_without_a_model_is_refused(tmp_path, two_epochs):
     (tmp_path / "model.keras").write_bytes((two_epochs / "model.keras").read_bytes()[:1000])
     (tmp_path / "task.json").write_bytes((two_epochs / "task.json").read_bytes())
     with pytest.raises(ValueError, match=r"Cannot read .*model\.keras"):
-        evaluate_task(tmp_path, ["x"])
+        evaluate_task(tmp_path, [files["ner"]])
