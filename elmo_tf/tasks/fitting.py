@@ -9,10 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.text.corpus import prefetch
-from elmo_tf.text.inputs import checked, refuse_table
+from elmo_tf.text.inputs import checked, column_of_table
 from elmo_tf.text.sentences import string_tensor
 
 _BATCH_SIZE = 32  # as in Keras
+_CONVERSIONS = ("to_pylist", "tolist", "to_list")  # to lists: pyarrow, pandas and NumPy, polars
 
 
 class TextModel(keras.Model, abc.ABC):
@@ -139,12 +140,12 @@ class TextModel(keras.Model, abc.ABC):
         """The arguments with tensors in place of lists and columns; others are unchanged."""
         if not _is_array(x):
             return x, y, sample_weight
-        named = self._by_name(x)
-        for name, values in named.items():
-            refuse_table(values, name)
-            named[name] = _as_tensor(values)
-        y = None if y is None else self.targets(_as_tensor(y))
-        return named, y, None if sample_weight is None else _as_tensor(sample_weight)
+        named = {name: _as_tensor(values, name) for name, values in self._by_name(x).items()}
+        if y is not None:
+            y = self.targets(_as_tensor(y, "y"))
+        if sample_weight is not None:
+            sample_weight = _as_tensor(sample_weight, "sample_weight")
+        return named, y, sample_weight
 
     def _distributed(
         self, data: tuple[Any, Any, Any], batch_size: int | None, shuffle: bool = False
@@ -154,7 +155,10 @@ class TextModel(keras.Model, abc.ABC):
             return prefetch(data[0].map(self.preprocess), 2), None, None
         if not _is_array(data[0]):
             return data
-        data = tf.nest.map_structure(_as_tensor, [part for part in data if part is not None])
+        data = tf.nest.map_structure(
+            lambda part: part if tf.is_tensor(part) else tf.constant(part),
+            [part for part in data if part is not None],
+        )
         order = tf.data.Dataset.range(_num_examples(data))
         if shuffle:
             order = order.shuffle(_num_examples(data))
@@ -168,15 +172,16 @@ class TextModel(keras.Model, abc.ABC):
 def _is_array(x: Any) -> bool:
     """Whether `x` contains all examples, and not batches of them, as a dataset does."""
     return isinstance(x, list | tuple | dict | tf.Tensor | tf.RaggedTensor) or any(
-        hasattr(x, name) for name in ("tolist", "to_pylist", "columns")
+        hasattr(x, name) for name in (*_CONVERSIONS, "columns")
     )
 
 
-def _as_tensor(values: Any) -> Any:
+def _as_tensor(values: Any, name: str) -> Any:
     """Lists, arrays of strings and columns as a tensor; other arrays are unchanged."""
+    values = column_of_table(values, name)
     if tf.is_tensor(values) or (isinstance(values, np.ndarray) and values.dtype.kind not in "OUST"):
         return values
-    for convert in ("to_pylist", "tolist"):
+    for convert in _CONVERSIONS:
         values = getattr(values, convert, lambda values=values: values)()
     values = [row.tolist() if isinstance(row, np.ndarray) else row for row in values]
     leaves = tf.nest.flatten(values)
