@@ -8,7 +8,6 @@ Requires the extra `tasks`: pip install '.[tasks]'
 import argparse
 
 import keras
-import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiDAF, WordEmbedding
@@ -18,16 +17,13 @@ from elmo_tf.tasks.scores import answer_scores
 
 def new_model(train: list[Question], elmo: Elmo) -> BiDAF:
     """Returns a model for the words of `train`."""
-    texts = (tokens for one in train for tokens in (one.passage_tokens, one.question_tokens))
-    return BiDAF([WordEmbedding.from_texts(texts, 50)], elmo, placement="both", units=60)
+    both = (tokens for one in train for tokens in (one.passage_tokens, one.question_tokens))
+    return BiDAF([WordEmbedding.from_texts(both, 50)], elmo, placement="both", units=60)
 
 
-def as_tensors(questions: list[Question]) -> dict[str, tf.Tensor]:
-    """Passages and questions as string tensors (question, token), padded with ""."""
-    return {
-        "passage": tf.ragged.constant([one.passage_tokens for one in questions]).to_tensor(""),
-        "question": tf.ragged.constant([one.question_tokens for one in questions]).to_tensor(""),
-    }
+def texts(questions: list[Question]) -> dict[str, list[list[str]]]:
+    """The tokens of the passages and of the questions."""
+    return {name: [getattr(one, f"{name}_tokens") for one in questions] for name in BiDAF.texts}
 
 
 def answers(questions: list[Question], spans: list[tuple[int, int]]) -> list[str]:
@@ -49,10 +45,10 @@ def main() -> None:
     train, dev = (read_questions(file) for file in (arguments.train, arguments.dev))
     model = new_model(train, Elmo.from_pretrained(arguments.elmo, num_mixes=2))
     model.compile(keras.optimizers.Adam(0.001, global_clipnorm=5.0))
-    spans = tf.constant([one.answer_spans[0] for one in train])
-    model.fit(as_tensors(train), spans, batch_size=32, epochs=arguments.epochs, verbose=2)
+    spans = [one.answer_spans[0] for one in train]
+    model.fit(texts(train), spans, batch_size=32, epochs=arguments.epochs, verbose=2)
 
-    found = answers(dev, model.answer_spans(as_tensors(dev)))
+    found = answers(dev, model.answer_spans(texts(dev)))
     print(answer_scores([one.answers for one in dev], found))
 
 

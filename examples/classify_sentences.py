@@ -8,7 +8,6 @@ Requires the extra `tasks`: pip install '.[tasks]'
 import argparse
 
 import keras
-import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BCN, WordEmbedding
@@ -39,8 +38,8 @@ def main() -> None:
     )
     model.compile(keras.optimizers.Adam(0.001, global_clipnorm=5.0))
     model.fit(
-        tf.ragged.constant([tokens for tokens, _ in train]).to_tensor(""),
-        tf.constant(model.label_ids(label for _, label in train)),
+        [tokens for tokens, _ in train],
+        [label for _, label in train],
         batch_size=32,
         epochs=arguments.epochs,
         verbose=2,

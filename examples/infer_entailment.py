@@ -8,7 +8,6 @@ Requires the extra `tasks`: pip install '.[tasks]'
 import argparse
 
 import keras
-import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import ESIM, WordEmbedding
@@ -18,18 +17,15 @@ from elmo_tf.tasks.scores import label_scores
 
 def new_model(train: list[LabeledPair], elmo: Elmo) -> ESIM:
     """Returns a model for the words and labels of `train`."""
-    texts = (tokens for pair in train for tokens in (pair.premise, pair.hypothesis))
-    words = WordEmbedding.from_texts(texts, 50)
+    both = (tokens for pair in train for tokens in (pair.premise, pair.hypothesis))
+    words = WordEmbedding.from_texts(both, 50)
     labels = sorted({pair.label for pair in train})
     return ESIM(labels, [words], elmo, units=100)
 
 
-def as_tensors(pairs: list[LabeledPair]) -> dict[str, tf.Tensor]:
-    """Premises and hypotheses as string tensors (pair, token), padded with ""."""
-    return {
-        name: tf.ragged.constant([getattr(pair, name) for pair in pairs]).to_tensor("")
-        for name in ESIM.texts
-    }
+def texts(pairs: list[LabeledPair]) -> dict[str, list[list[str]]]:
+    """The tokens of the premises and of the hypotheses."""
+    return {name: [getattr(pair, name) for pair in pairs] for name in ESIM.texts}
 
 
 def main() -> None:
@@ -43,10 +39,10 @@ def main() -> None:
     train, dev = (read_pairs(file) for file in (arguments.train, arguments.dev))
     model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001, dropout=0.0))
     model.compile(keras.optimizers.Adam(0.0004, global_clipnorm=5.0))
-    labels = tf.constant(model.label_ids(pair.label for pair in train))
-    model.fit(as_tensors(train), labels, batch_size=32, epochs=arguments.epochs, verbose=2)
+    labels = [pair.label for pair in train]
+    model.fit(texts(train), labels, batch_size=32, epochs=arguments.epochs, verbose=2)
 
-    predicted = model.classify(as_tensors(dev))
+    predicted = model.classify(texts(dev))
     print(label_scores([pair.label for pair in dev], predicted))
 
 

@@ -8,7 +8,6 @@ Requires the extra `tasks`: pip install '.[tasks]'
 import argparse
 
 import keras
-import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import SRLTagger, WordEmbedding
@@ -24,10 +23,9 @@ def new_model(train: list[Proposition], elmo: Elmo) -> SRLTagger:
     return SRLTagger(labels, [words], elmo, units=100, num_layers=4)
 
 
-def as_tensors(propositions: list[Proposition]) -> dict[str, tf.Tensor]:
-    """Tokens, string (proposition, token) padded with "", and the indices of the predicates."""
-    tokens = tf.ragged.constant([one.tokens for one in propositions]).to_tensor("")
-    return {"tokens": tokens, "predicate": tf.constant([one.predicate for one in propositions])}
+def inputs(propositions: list[Proposition]) -> dict[str, list]:
+    """The tokens, and the indices of the predicates."""
+    return {name: [getattr(one, name) for one in propositions] for name in ("tokens", "predicate")}
 
 
 def main() -> None:
@@ -41,10 +39,10 @@ def main() -> None:
     train, dev = (read_propositions(file) for file in (arguments.train, arguments.dev))
     model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001, dropout=0.1))
     model.compile(keras.optimizers.Adam(0.001, global_clipnorm=1.0))
-    tags = tf.ragged.constant([model.label_ids(one.tags) for one in train]).to_tensor(-1)
-    model.fit(as_tensors(train), tags, batch_size=64, epochs=arguments.epochs, verbose=2)
+    tags = [one.tags for one in train]
+    model.fit(inputs(train), tags, batch_size=64, epochs=arguments.epochs, verbose=2)
 
-    predicted = model.tag(as_tensors(dev))
+    predicted = model.tag(inputs(dev))
     scores = role_scores([one.tags for one in dev], predicted)
     print({name: scores[name] for name in ("precision", "recall", "f1")})
 

@@ -10,7 +10,6 @@ Requires the extra `tasks`: pip install '.[tasks]'
 import argparse
 
 import keras
-import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import CharacterEmbedding, CRFTagger, WordEmbedding
@@ -24,13 +23,6 @@ def new_tagger(train: list[TaggedSentence], elmo: Elmo, scheme: str | None) -> C
     words = WordEmbedding.from_texts((tokens for tokens, _ in train), 50)
     embeddings = [words, CharacterEmbedding()]
     return CRFTagger(tags, embeddings, elmo, scheme=scheme)
-
-
-def as_tensors(tagger: CRFTagger, sentences: list[TaggedSentence]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens (sentence, token), padded with "", and their tag ids, padded with -1."""
-    tokens = tf.ragged.constant([tokens for tokens, _ in sentences])
-    tags = tf.ragged.constant([tagger.label_ids(tags) for _, tags in sentences])
-    return tokens.to_tensor(""), tags.to_tensor(-1)
 
 
 def main() -> None:
@@ -48,7 +40,8 @@ def main() -> None:
     scheme = "BIO" if arguments.scheme else None  # the reader converts IOB1 to BIO
     tagger = new_tagger(train, Elmo.from_pretrained(arguments.elmo, dropout=0.0), scheme)
     tagger.compile(keras.optimizers.Adam(0.001, global_clipnorm=5.0))
-    tagger.fit(*as_tensors(tagger, train), batch_size=32, epochs=arguments.epochs, verbose=2)
+    texts, tags = zip(*train, strict=True)
+    tagger.fit(texts, tags, batch_size=32, epochs=arguments.epochs, verbose=2)
 
     predicted = tagger.tag([tokens for tokens, _ in dev])
     score = span_scores if scheme else tag_scores

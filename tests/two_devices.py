@@ -33,7 +33,10 @@ def losses(kind, directory, strategy):
     if strategy.num_replicas_in_sync == 1:
         runs = [arguments] * 3
     found = [model.fit(*run, shuffle=False, verbose=0).history["loss"][0] for run in runs]
-    return [*found, model.evaluate(*arguments, verbose=0)]
+    if kind == "coref":
+        return [*found, model.evaluate(*arguments, verbose=0)]
+    split = model.fit(*arguments, validation_split=0.4, shuffle=False, verbose=0).history
+    return [*found, *split["loss"], *split["val_loss"]]
 
 
 if __name__ == "__main__":

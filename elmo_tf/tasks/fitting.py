@@ -13,6 +13,7 @@ from elmo_tf.text.inputs import checked, column_of_table
 from elmo_tf.text.sentences import string_tensor
 
 _BATCH_SIZE = 32  # as in Keras
+_CONVERSIONS = ("to_pylist", "tolist", "to_list")  # to lists: pyarrow, pandas and NumPy, polars
 
 
 class TextModel(keras.Model, abc.ABC):
@@ -52,19 +53,19 @@ class TextModel(keras.Model, abc.ABC):
         sample_weight=None,
         **kwargs,
     ):
-        data, is_array = self._tensors(x, y, sample_weight), _is_array(x)
+        data = x, y, sample_weight
+        has_split = validation_split and validation_data is None and _is_array(x)
+        if has_split and self._has_several_devices:
+            data = self._tensors(*data)
+            size = int(_num_examples(data) * (1 - validation_split))
+            data, validation_data = _rows(data, slice(size)), _rows(data, slice(size, None))
         if validation_data is not None:
-            validation_data = self._tensors(*keras.utils.unpack_x_y_sample_weight(validation_data))
-        if self._has_several_devices:
-            if is_array and validation_split and validation_data is None:
-                size = int(_num_examples(data) * (1 - validation_split))
-                data, validation_data = _rows(data, slice(size)), _rows(data, slice(size, None))
-            if validation_data is not None:
-                size = kwargs.get("validation_batch_size") or batch_size
-                validation_data = self._distributed(validation_data, size)
-            data = self._distributed(data, batch_size, shuffle)
-            shuffle = shuffle and not is_array  # already shuffled
-        x, y, sample_weight = data
+            size = kwargs.get("validation_batch_size") or batch_size
+            validation_data = keras.utils.unpack_x_y_sample_weight(validation_data)
+            validation_data = self._ready(*validation_data, size)
+        x, y, sample_weight = self._ready(*data, batch_size, shuffle)
+        if isinstance(x, tf.data.Dataset | tf.distribute.DistributedDataset):
+            shuffle = False  # Keras would warn that it does not shuffle datasets
         return super().fit(
             *(x, y, batch_size, epochs, verbose, callbacks, validation_split, validation_data),
             shuffle=shuffle,
@@ -77,16 +78,12 @@ class TextModel(keras.Model, abc.ABC):
         self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs
     ):
         if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`
-            x, y, sample_weight = self._tensors(x, y, sample_weight)
-            if self._has_several_devices:
-                x, y, sample_weight = self._distributed((x, y, sample_weight), batch_size)
+            x, y, sample_weight = self._ready(x, y, sample_weight, batch_size)
         return super().evaluate(x, y, batch_size, verbose, sample_weight, **kwargs)
 
     def predict(self, x, batch_size=None, **kwargs):
-        data = self._tensors(x)
-        if self._has_several_devices:
-            data = self._distributed(data, batch_size)
-        return super().predict(data[0], batch_size, **kwargs)
+        x, *_ = self._ready(x, batch_size=batch_size)
+        return super().predict(x, batch_size, **kwargs)
 
     def make_train_function(self, force=False):
         # If the optimizer is built in the first step, the step is traced twice.
@@ -138,21 +135,30 @@ class TextModel(keras.Model, abc.ABC):
         """The arguments with tensors in place of lists and columns; others are unchanged."""
         if not _is_array(x):
             return x, y, sample_weight
-        named = self._by_name(x)
-        for name, values in named.items():
-            named[name] = _as_tensor(column_of_table(values, name))
-        y = None if y is None else self.targets(_as_tensor(y))
-        return named, y, None if sample_weight is None else _as_tensor(sample_weight)
+        named = {name: _as_tensor(values, name) for name, values in self._by_name(x).items()}
+        if y is not None:
+            y = self.targets(_as_tensor(y, "y"))
+        if sample_weight is not None:
+            sample_weight = _as_tensor(sample_weight, "sample_weight")
+        return named, y, sample_weight
 
-    def _distributed(
-        self, data: tuple[Any, Any, Any], batch_size: int | None, shuffle: bool = False
-    ) -> tuple[Any, None, None]:
-        """A dataset of preprocessed batches that Keras distributes; others are unchanged."""
-        if isinstance(data[0], tf.data.Dataset):
-            return prefetch(data[0].map(self.preprocess), 2), None, None
-        if not _is_array(data[0]):
+    def _ready(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+    ) -> tuple[Any, Any, Any]:
+        """The arguments for Keras: on several devices, a dataset of preprocessed batches."""
+        data = self._tensors(x, y, sample_weight)
+        if not self._has_several_devices:
             return data
-        data = tf.nest.map_structure(_as_tensor, [part for part in data if part is not None])
+        if isinstance(x, tf.data.Dataset):
+            return self._distributed(x.map(self.preprocess)), None, None
+        if not _is_array(x):
+            return data
+        data = [part for part in data if part is not None]
         order = tf.data.Dataset.range(_num_examples(data))
         if shuffle:
             order = order.shuffle(_num_examples(data))
@@ -160,21 +166,27 @@ class TextModel(keras.Model, abc.ABC):
         def batch(rows):
             return self.preprocess(*tf.nest.map_structure(lambda x: tf.gather(x, rows), data))
 
-        return prefetch(order.batch(batch_size or _BATCH_SIZE).map(batch), 2), None, None
+        batches = order.batch(batch_size or _BATCH_SIZE).map(batch)
+        return self._distributed(batches), None, None
+
+    def _distributed(self, batches: tf.data.Dataset) -> Any:
+        """What Keras distributes to the devices."""
+        return prefetch(batches, 2)
 
 
 def _is_array(x: Any) -> bool:
     """Whether `x` contains all examples, and not batches of them, as a dataset does."""
     return isinstance(x, list | tuple | dict | tf.Tensor | tf.RaggedTensor) or any(
-        hasattr(x, name) for name in ("tolist", "to_pylist", "columns")
+        hasattr(x, name) for name in (*_CONVERSIONS, "columns")
     )
 
 
-def _as_tensor(values: Any) -> Any:
+def _as_tensor(values: Any, name: str) -> Any:
     """Lists, arrays of strings and columns as a tensor; other arrays are unchanged."""
+    values = column_of_table(values, name)
     if tf.is_tensor(values) or (isinstance(values, np.ndarray) and values.dtype.kind not in "OUST"):
         return values
-    for convert in ("to_pylist", "tolist"):
+    for convert in _CONVERSIONS:
         values = getattr(values, convert, lambda values=values: values)()
     values = [row.tolist() if isinstance(row, np.ndarray) else row for row in values]
     leaves = tf.nest.flatten(values)

@@ -438,10 +438,8 @@ def losses_on_devices(checkpoint_directory, request):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [kind if kind == "esim" else pytest.param(kind, marks=pytest.mark.more) for kind in KINDS],
-)
+@pytest.mark.more
+@every_model
 def test_two_devices_train_as_one_does(kind, losses_on_devices):
     one, two = losses_on_devices[kind]
     assert len(set(one)) == len(one)  # each epoch changes the weights

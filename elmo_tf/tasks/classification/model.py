@@ -28,7 +28,7 @@ class BiLSTMClassifier(Classifier):
         dropout: float, 0 to below 1. Defaults to 0.5.
 
     Call arguments:
-        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch,), indices into `labels`.
+        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
 
     Returns:
         float (batch, label): scores before the softmax.
@@ -91,7 +91,7 @@ class BCN(Classifier):
             the loss was 1.68 with it and 1.49 without. Defaults to False.
 
     Call arguments:
-        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch,), indices into `labels`.
+        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
 
     Returns:
         float (batch, label): scores before the softmax.

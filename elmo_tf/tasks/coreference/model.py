@@ -150,16 +150,11 @@ class CoreferenceModel(TaskModel):
     def _by_name(self, inputs):
         return dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
 
-    def _distributed(self, data, batch_size, shuffle=False):
-        """Distributes whole documents: each device gets the next document of a dataset."""
-        if isinstance(data[0], dict):
-            raise ValueError("On several devices, pass a `tf.data.Dataset` of documents.")
-        documents, *_ = super()._distributed(data, batch_size)
-        if isinstance(documents, tf.data.Dataset):
-            sizeless = documents.filter(lambda *document: True)  # a step reads several documents
-            distribute = self.distribute_strategy.distribute_datasets_from_function
-            documents = distribute(lambda context: sizeless)
-        return documents, None, None
+    def _distributed(self, batches):
+        # Each device reads the next document; Keras would divide a document among the devices.
+        documents = super()._distributed(batches).filter(lambda *document: True)  # of unknown size
+        distribute = self.distribute_strategy.distribute_datasets_from_function
+        return distribute(lambda context: documents)
 
     def named_inputs(self, inputs):
         """See `TaskModel`. Speakers and genre become int32, 0 for unknown."""

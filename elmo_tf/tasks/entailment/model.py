@@ -33,7 +33,7 @@ class ESIM(Classifier):
 
     Call arguments:
         inputs: a pair of batches (premises, hypotheses), or a dict with the keys "premise" and
-            "hypothesis"; see `TaskModel`. In `fit`, `y` is int (batch,), indices into `labels`.
+            "hypothesis"; see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
         training: bool. Defaults to False.
 
     Returns:

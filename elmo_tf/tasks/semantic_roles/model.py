@@ -45,8 +45,7 @@ class SRLTagger(Tagger):
     Call arguments:
         inputs: a pair of batches (sentences, predicates), or a dict with the keys "tokens" and
             "predicate"; see `TaskModel`. Predicates are int (batch,), the index of the predicate's
-            token in its sentence; 0 for a sentence without tokens. In `fit`, `y` is int
-            (batch, token), indices into `labels`, and -1 for padding.
+            token in its sentence; 0 for a sentence without tokens. For `y` in `fit`, see `Tagger`.
         training: bool. Defaults to False.
 
     Returns:

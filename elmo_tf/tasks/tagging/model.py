@@ -25,8 +25,8 @@ class Tagger(LabelModel):
     """The base class of task models that label tokens.
 
     Call arguments:
-        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch, token), indices into
-            `labels`, and -1 for padding; or ragged.
+        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or int (batch, token), their
+            indices in `labels`; padded with `""` or -1, or lists or ragged.
 
     Returns:
         float (batch, token, label): the emissions, see `CRF`.
