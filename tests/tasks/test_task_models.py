@@ -453,14 +453,6 @@ def test_class_weights_are_only_for_models_with_one_label_per_example():
         model.fit(padded(SENTENCES), truth("tagger"), class_weight={0: 0.5, 1: 1, 2: 1})
 
 
-def test_targets_of_tokens_may_be_ragged(shared_model):
-    tagger, y = shared_model("tagger"), truth("tagger")
-    outputs, ragged = tagger(SENTENCES), tf.RaggedTensor.from_tensor(y, padding=-1)
-    np.testing.assert_array_equal(
-        tagger.per_example_loss(ragged, outputs, SENTENCES), tagger.per_example_loss(y, outputs)
-    )
-
-
 @every_kind
 def test_float16_has_a_finite_loss_for_empty_texts(kind):
     model = new_model(kind, dtype="mixed_float16")
