@@ -3,6 +3,7 @@
 import inspect
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from elmo_tf import Elmo
@@ -50,6 +51,9 @@ KINDS = {
         },
     ),
 }
+every_model = pytest.mark.parametrize("kind", KINDS)
+# All but those of documents, which have no output per sentence.
+every_kind = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "coref"])
 
 
 def embeddings():

@@ -1,0 +1,119 @@
+"""`fit` and `evaluate` of task models: lists of texts and labels, and several devices."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.tasks import BiLSTMClassifier
+from task_models import (
+    SENTENCES,
+    embeddings,
+    every_kind,
+    every_model,
+    label_lists,
+    new_model,
+    no_dropout,
+    padded,
+    some_inputs,
+    truth,
+)
+
+WITH_TOKENS = [0, 1, 3]  # indices of sentences
+
+
+@every_kind
+def test_lists_of_texts_and_labels_can_be_trained_on_and_evaluated(kind):
+    model = new_model(kind, **no_dropout(kind))
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    sentences = [SENTENCES[index] for index in WITH_TOKENS]
+    x, y = some_inputs(kind, sentences), label_lists(model, WITH_TOKENS)
+    losses = model.per_example_loss(truth(kind)[WITH_TOKENS], model(x)).numpy()
+    weights = [1.0, 0.0, 2.0]
+
+    plain = model.fit(x, y, batch_size=2, validation_data=(x, y, weights), verbose=0).history
+    weighted = model.fit(x, y, sample_weight=weights, verbose=0).history
+
+    np.testing.assert_allclose(plain["loss"], [losses.mean()], rtol=1e-5)
+    for found in (plain["val_loss"], weighted["loss"]):
+        np.testing.assert_allclose(found, [np.mean(losses * weights)], rtol=1e-5)
+    assert model.predict(x, batch_size=2, verbose=0).shape[0] == len(sentences)
+
+
+def test_lists_are_trained_on_as_users_of_keras_expect():
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    model = new_model("classifier", dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    y = label_lists(model)
+    losses = model.per_example_loss(y, model(SENTENCES)).numpy()
+    frame = pandas.DataFrame({"text": SENTENCES, "label": y})
+    table = pyarrow.table(frame)
+    for texts, labels in (
+        (SENTENCES, y),
+        (np.array(SENTENCES), np.array(y)),
+        (frame["text"], frame["label"]),
+        (table["text"], table["label"]),
+        ([sentence.split() for sentence in SENTENCES], [0, 1, 1, 0]),
+        (tf.constant(SENTENCES), tf.constant(y)),
+    ):
+        found = model.evaluate(texts, labels, verbose=0)
+        np.testing.assert_allclose(found, losses.mean(), rtol=1e-5)
+
+    split = model.fit(SENTENCES, y, validation_split=0.25, verbose=0).history
+    by_label = model.fit(SENTENCES, y, class_weight={"bad": 0.5, "good": 2}, verbose=0).history
+
+    np.testing.assert_allclose(split["loss"], [losses[:3].mean()], rtol=1e-5)
+    np.testing.assert_allclose(split["val_loss"], [losses[3]], rtol=1e-5)
+    weights = [0.5, 2, 2, 0.5]
+    np.testing.assert_allclose(by_label["loss"], [np.mean(losses * weights)], rtol=1e-5)
+    with pytest.raises(TypeError, match=r"not a table. Pass one column"):
+        model.fit(frame, y, verbose=0)
+    with pytest.raises(ValueError, match="has no label 'fair'"):
+        model.fit(SENTENCES, y, class_weight={"fair": 2}, verbose=0)
+
+
+def test_an_embedding_that_reads_only_strings_cannot_be_preprocessed():
+    class Length(keras.layers.Layer):
+        def call(self, tokens):
+            return tf.cast(tf.strings.length(tokens), tf.float32)[..., None]
+
+    model = BiLSTMClassifier(["bad", "good"], [Length(), *embeddings()], units=3)
+    model.compile("sgd", run_eagerly=True)
+    model.fit(SENTENCES, ["bad", "good", "good", "bad"], verbose=0)
+    with pytest.raises(TypeError, match=r"length reads only strings. .* method `preprocess`"):
+        model.preprocess(SENTENCES)
+
+
+@pytest.fixture(scope="module")
+def losses_on_devices(checkpoint_directory, request):
+    """For each kind the losses of a few steps: on one device, and on two."""
+    kinds = [
+        item.callspec.params["kind"]
+        for item in request.session.items
+        if "losses_on_devices" in getattr(item, "fixturenames", ())
+    ]
+    script = Path(__file__).parent.parent / "two_devices.py"
+    command = [sys.executable, script, checkpoint_directory, *kinds]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+@pytest.mark.more
+@every_model
+def test_two_devices_train_as_one_does(kind, losses_on_devices):
+    one, two = losses_on_devices[kind]
+    assert len(set(one)) == len(one)  # each epoch changes the weights
+    np.testing.assert_allclose(two, one, rtol=1e-5)
+
+
+def test_class_weights_are_only_for_models_with_one_label_per_example():
+    model = new_model("tagger")
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="`class_weight` needs a model with one label per example"):
+        model.fit(padded(SENTENCES), truth("tagger"), class_weight={0: 0.5, 1: 1, 2: 1})
