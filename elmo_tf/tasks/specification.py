@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import keras
 from absl import logging
 
-import elmo_tf.tasks
 from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
@@ -31,8 +30,13 @@ _OF_OTHER_SETTINGS = {
 
 def specification_of(task: str) -> "TaskSpecification":
     """The specification of a task of `TASKS`."""
-    folder, name = TASKS[task].specification.split(".")
-    return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.reader"), name)()
+    return _from_folder(task, "reader", TASKS[task].specification.partition(".")[2])()
+
+
+def _from_folder(task: str, module: str, name: str) -> Any:
+    """A class of a module in the folder of a task."""
+    folder = TASKS[task].specification.partition(".")[0]
+    return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.{module}"), name)
 
 
 def load_task(workdir: str | os.PathLike) -> TaskModel:
@@ -240,7 +244,7 @@ class TaskSpecification(abc.ABC):
         return {**given, **options, "placement": config.placement}
 
     def _model_class(self, config: TaskConfig) -> type[TaskModel]:
-        return getattr(elmo_tf.tasks, TASKS[config.task].models[config.model])
+        return _from_folder(config.task, "model", TASKS[config.task].models[config.model])
 
 
 def _parsed_option(option: str) -> tuple[str, Any]:

@@ -24,10 +24,10 @@ from elmo_tf.files import atomic_file
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo, LayerMixes, VectorMix
 from elmo_tf.settings import check_same_settings, read_record
-from elmo_tf.tasks import CharacterEmbedding, TaskModel, WordEmbedding
 from elmo_tf.tasks.batches import Layers, distinct_texts
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig, current_mix
-from elmo_tf.tasks.embeddings import word_counts
+from elmo_tf.tasks.embeddings import CharacterEmbedding, WordEmbedding, word_counts
+from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.sentence_files import is_utf_8
 from elmo_tf.trainers.optimizers import WeightAverage

@@ -18,10 +18,10 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import BiLM, model_digest
 from elmo_tf.progress import progress
-from elmo_tf.tasks import TaskModel
 from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
+from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.word_vectors import check_word_vectors
 from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.tasks.predict import predict_batches
