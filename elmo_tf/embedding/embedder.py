@@ -188,7 +188,7 @@ class Embedder:
         """Returns the cosine similarities of sentences.
 
         Args:
-            a, b: sentences, see `encode`, or their vectors as from `encode`, float (sentence, …).
+            a, b: sentences, see `encode`, or vectors, float (n, …) or a list of arrays.
                 A single sentence or vector is one row.
 
         Returns:
@@ -197,6 +197,8 @@ class Embedder:
         """
         unit = []
         for texts in (a, b):
+            if isinstance(texts, list | tuple) and texts and isinstance(texts[0], np.ndarray):
+                texts = np.stack(texts) if texts[0].dtype.kind == "f" else texts
             is_vectors = isinstance(texts, np.ndarray) and texts.dtype.kind == "f"
             vectors = texts if is_vectors else self.encode(texts)
             is_one = isinstance(texts, str | bytes) or (is_vectors and vectors.ndim == 1)

@@ -1,5 +1,6 @@
 """Conversion and checks of sentences, tokens and ids: the inputs of a biLM, or any iterable."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
         TypeError: `lengths` are not integers, or see `as_tensor`.
         ValueError: see `as_tensor`, `row_lengths` and `refuse_sentences_as_tokens`.
     """
+    inputs = column_of_table(inputs, "inputs")
     if lengths is None:  # `lengths` imply that the rows are tokens
         inputs = refuse_sentences_as_tokens(inputs)
     else:
@@ -373,13 +375,13 @@ def check_sentence(name: str, sentence: Any) -> None:
     """Raises `TypeError` unless a value is a `str` or a list of tokens."""
     if isinstance(sentence, str | bytes):
         return
-    wrong = f"{name} is {sentence!r:.80}"
+    wrong, value = f"{name} is {sentence!r:.80}", sentence
     if isinstance(sentence, list | tuple | np.ndarray):
         others = (i for i, token in enumerate(sentence) if not isinstance(token, str | bytes))
         if (index := next(others, None)) is None:
             return
-        wrong = f"Token {index} of {name.lower()} is {sentence[index]!r:.80}"
-    raise TypeError(
-        f"A sentence must be a str or a list of tokens (str). {wrong}. Replace missing values of a "
-        'column by df["text"].fillna("").'
-    )
+        value = sentence[index]
+        wrong = f"Token {index} of {name.lower()} is {value!r:.80}"
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        wrong += '. Replace missing values, for example by df["text"].fillna("")'
+    raise TypeError(f"A sentence must be a str or a list of tokens (str). {wrong}.")
