@@ -83,7 +83,8 @@ def model_of(name, **kwargs):
     dtype = getattr(values.dtype, "name", values.dtype)
     shape = values.shape[1:] if len(values.shape) == 4 else (None, *values.shape[2:])
     inputs, layer = keras.Input(shape, dtype=dtype), layer_class(**settings, **kwargs)
-    masked = keras.layers.Masking()(inputs) if values is VECTORS else inputs
+    # In the dtype of the layer: Keras before 3.14 loses the mask of a tensor that it casts.
+    masked = keras.layers.Masking(**kwargs)(inputs) if values is VECTORS else inputs
     model = keras.Model(inputs, layer(masked))
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
