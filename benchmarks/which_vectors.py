@@ -230,7 +230,7 @@ def _write_glove(output: Path) -> None:
 
 
 def open_source(row: str, place: Place) -> Any:
-    """The vectors of a row: an `Embedder`, or what stands in for it."""
+    """The vectors of a row: an `Embedder`, or an object with the same methods."""
     if row == "small_en":
         from elmo_tf import Embedder
 

@@ -214,7 +214,7 @@ class TrainingLogger(contextlib.ExitStack):
         self.callback(self._meter.close)
         self._last = time.monotonic()
         self._first: tuple[int, float] | None = None  # the first step, and the time of its end
-        self._tells_duration = is_chief
+        self._duration_is_due = is_chief
         if is_chief and first > 0:
             self._warn_of_rise(workdir / LOG_FILE, first)
 
@@ -227,7 +227,7 @@ class TrainingLogger(contextlib.ExitStack):
             self._log.write(json.dumps({"step": step, **losses, **rest}) + "\n")
             self._log.flush()
         self._last = now
-        self._tell_duration(step, now)
+        self._log_duration(step, now)
         for name, value in losses.items():
             before = self._smooth.get(name, value)
             self._smooth[name] = before + _SMOOTHING * (value - before)
@@ -266,13 +266,13 @@ class TrainingLogger(contextlib.ExitStack):
                 *(before, float(self._schedule(done)), f"{self._num_steps:,}"),
             )
 
-    def _tell_duration(self, step: int, now: float) -> None:
+    def _log_duration(self, step: int, now: float) -> None:
         self._first = self._first or (step, now)
         steps, seconds = step - self._first[0], now - self._first[1]
         is_measured = steps >= _MEASURED_STEPS or (steps and seconds >= _MEASURED_SECONDS)
-        if not self._tells_duration or not is_measured:
+        if not self._duration_is_due or not is_measured:
             return
-        self._tells_duration = False
+        self._duration_is_due = False
         left = (self._num_steps - step) * seconds / steps
         size, unit = next((one for one in _UNITS if left >= 2 * one[0]), _UNITS[-1])
         logging.info(
