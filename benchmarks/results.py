@@ -137,16 +137,14 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
         config: a `TaskConfig`, whose development set chooses the epoch.
         report: the files to report the scores of.
     """
-    from elmo_tf.trainers.tasks.predict import evaluate_task
-    from elmo_tf.trainers.tasks.run_parts import load_model
-    from elmo_tf.trainers.tasks.training import train_task
+    from elmo_tf.trainers import evaluate_task, load_task, train_task
 
     record = train_task(config, cache_all=True)
     predictions = Path(config.workdir, "predictions")
     scores = evaluate_task(config.workdir, report, predictions, overwrite=True)
     if config.task == "coref":
         scores["without singletons"] = scores_without_singletons(report, predictions)
-    elmo = load_model(config.workdir)[0].elmo
+    elmo = load_task(config.workdir).elmo
     learns_mix = elmo is not None and not elmo.top_only
     mixes = [mix.mixing_weights() for mix in elmo.mixes] if learns_mix else []
     return {

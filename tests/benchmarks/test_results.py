@@ -1,5 +1,7 @@
 """The script of docs/results.md: how it splits data, and which tables it writes into pages."""
 
+import ast
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -8,7 +10,8 @@ import numpy as np
 import pytest
 
 # At the end of the path: a benchmark and a module of the tests have the same name.
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.append(str(BENCHMARKS))
 import results
 import results_pages
 import studies
@@ -20,6 +23,14 @@ FILES = {
     "dev.jsonl": "\n".join(json.dumps({"sentence1": one, "n": n}) for n, one in enumerate("aabbc")),
     "dev.json": json.dumps({"data": [{"title": title} for title in "abc"]}),
 }
+
+
+@pytest.mark.parametrize("script", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.name)
+def test_names_that_a_script_imports_exist(script):
+    for node in ast.walk(ast.parse(script.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("elmo_tf"):
+            module = importlib.import_module(node.module)
+            assert all(hasattr(module, name.name) for name in node.names), node.module
 
 
 @pytest.mark.parametrize(
