@@ -24,7 +24,8 @@ import numpy as np
 
 from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
 from elmo_tf.processors import share_cores_for_embedding
-from elmo_tf.text.corpus import read_sentences, text_files
+from elmo_tf.text.corpus import read_sentences
+from elmo_tf.text.reading import text_files
 
 BATCH_TOKENS = (256, 1024, 4096, 16_384)
 LENGTHS = (5, 10, 20, 40, 80, 160, 320)

@@ -86,7 +86,8 @@ def _questions(arguments: argparse.Namespace, exported: Path) -> list[tuple[byte
     from tensorflow_serving.apis import model_pb2
 
     from elmo_tf.saved_models.messages import predict_request
-    from elmo_tf.text.corpus import read_sentences, text_files
+    from elmo_tf.text.corpus import read_sentences
+    from elmo_tf.text.reading import text_files
 
     sentences = [" ".join(tokens) for tokens in read_sentences(text_files(arguments.corpus))]
     random.Random(0).shuffle(sentences)

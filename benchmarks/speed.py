@@ -105,7 +105,8 @@ def _peers(work: str, pythons: str) -> dict[str, tuple]:
 def _write_sentences(folder: Path, shape: str, arguments: argparse.Namespace) -> list[int]:
     """Writes a checkpoint and shuffled sentences; returns the tokens of each round."""
     from elmo_tf import BiLM, BiLMConfig, save_bilm
-    from elmo_tf.text.corpus import read_sentences, text_files
+    from elmo_tf.text.corpus import read_sentences
+    from elmo_tf.text.reading import text_files
 
     save_bilm(BiLM(BiLMConfig.preset(shape)), folder)
     sentences = list(read_sentences(text_files(arguments.corpus)))
@@ -120,8 +121,9 @@ def _write_windows(folder: Path, shape: str, arguments: argparse.Namespace) -> l
     import tensorflow as tf
 
     from elmo_tf.config import BiLMConfig
-    from elmo_tf.text.char_ids import BYTES, char_ids
-    from elmo_tf.text.corpus import sentence_dataset, text_files
+    from elmo_tf.text.characters import BYTES, char_ids
+    from elmo_tf.text.corpus import sentence_dataset
+    from elmo_tf.text.reading import text_files
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.text.windows import boundary_or, lm_windows, target_ids
 

@@ -18,7 +18,7 @@ _HOMES = {
     "Lexicon": "elmo_tf.text.lexicon",
     "LexiconConfig": "elmo_tf.config",
     "Vocabulary": "elmo_tf.text.vocabulary",
-    "char_ids": "elmo_tf.text.char_ids",
+    "char_ids": "elmo_tf.text.characters",
     "load_bilm": "elmo_tf.checkpoints.load",
     "load_language_model": "elmo_tf.checkpoints.load",
     "save_bilm": "elmo_tf.checkpoints.save",

@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from elmo_tf.text.inputs import Sentence, check_sentence, sentence_items
-from elmo_tf.text.sentences import decode, encode
+from elmo_tf.text.reading import decode, encode
 
 LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of each sentence
 # Outputs with a token axis but no feature axis: of raw text and of task models.

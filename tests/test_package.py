@@ -32,7 +32,6 @@ BACKEND_FREE = [
 def test_public_names_and_subpackages_are_attributes_of_the_package():
     names = "BiLM BiLMConfig CharCNNConfig Elmo Embedder LSTMConfig Vocabulary char_ids load_bilm"
     for name in (*names.split(), "load_language_model", "save_bilm"):
-        # `elmo_tf.text.char_ids` is a module and a function: the package exports the function.
         assert getattr(elmo_tf, name).__name__ == name
         assert name in dir(elmo_tf)
     for name in elmo_tf._SUBPACKAGES:

@@ -23,7 +23,8 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import write_json
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
-from elmo_tf.text.corpus import prefetch, sentence_dataset, text_files
+from elmo_tf.text.corpus import prefetch, sentence_dataset
+from elmo_tf.text.reading import text_files
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import lm_windows
 from elmo_tf.trainers.checkpointing import RunState, StopRequest

@@ -64,7 +64,8 @@ def compare(options: _CompareOptions) -> None:
     options.check_report()
     from elmo_tf.checkpoints.load import has_softmax, load_config
     from elmo_tf.evaluation.comparison import compare
-    from elmo_tf.text.corpus import check_tokens, sentence_files
+    from elmo_tf.text.corpus import check_tokens
+    from elmo_tf.text.reading import sentence_files
 
     for model in options.models:
         load_config(model)

@@ -51,7 +51,8 @@ def convert(options: _ConvertOptions) -> None:
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm, save_softmax
     from elmo_tf.extras import require_extra
     from elmo_tf.files import atomic_directory
-    from elmo_tf.text.corpus import read_sentences, sentence_files
+    from elmo_tf.text.corpus import read_sentences
+    from elmo_tf.text.reading import sentence_files
 
     if options.format == "safetensors":
         require_extra("safetensors", "huggingface", "The format safetensors")

@@ -65,7 +65,8 @@ def _of_vocabulary(options: Any) -> tuple[list[str], int, Iterable[Any]]:
     from elmo_tf.checkpoints.load import load_bilm
     from elmo_tf.embedding.distillation import token_vectors
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.vocabulary import SPECIAL_TOKENS, read_lines
+    from elmo_tf.text.reading import read_lines
+    from elmo_tf.text.vocabulary import SPECIAL_TOKENS
 
     lines = (line.strip() for line in read_lines(options.vocab))
     words = list(dict.fromkeys(word for word in lines if word and word not in SPECIAL_TOKENS))
@@ -84,12 +85,9 @@ def _of_corpus(options: Any) -> tuple[list[str], int, Iterable[Any]]:
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.distillation import mean_vectors
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import (
-        check_tokens,
-        read_sentences,
-        reported_lines,
-        sentence_files,
-    )
+    from elmo_tf.text.corpus import check_tokens, read_sentences
+    from elmo_tf.text.reading import sentence_files
+    from elmo_tf.text.sentence_files import reported_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
     files = sentence_files(options.corpus)

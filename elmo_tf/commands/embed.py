@@ -102,7 +102,7 @@ def _embed_file(options: _EmbedOptions, stored: Any) -> None:
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.layer_choice import check_layers
     from elmo_tf.embedding.vector_formats import output_format
-    from elmo_tf.text.corpus import check_regular_file
+    from elmo_tf.text.reading import check_regular_file
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of
 

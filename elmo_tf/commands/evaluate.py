@@ -21,7 +21,8 @@ def evaluate(options: _EvaluateOptions) -> None:
     """Measure perplexity per token, with the full softmax."""
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.perplexity import perplexity
-    from elmo_tf.text.corpus import check_tokens, sentence_files
+    from elmo_tf.text.corpus import check_tokens
+    from elmo_tf.text.reading import sentence_files
 
     with stdin_in_a_file(options.files) as patterns:
         files = sentence_files(patterns)

@@ -69,7 +69,7 @@ def export(options: _ExportOptions) -> None:
 
 def _sentences(path: str) -> list[str]:
     from elmo_tf.saved_models.messages import MOST_SENTENCES
-    from elmo_tf.text.vocabulary import read_lines
+    from elmo_tf.text.reading import read_lines
 
     lines = (line.strip() for line in read_lines(path))
     sentences = list(itertools.islice(filter(None, lines), MOST_SENTENCES))

@@ -127,7 +127,7 @@ def _build(options: _NeighborsOptions, vectors: Mapping[str, Any]) -> Any:
     from elmo_tf.evaluation.occurrence_text import distinct_sentences
     from elmo_tf.evaluation.occurrences import build_occurrence_index, require_packages
     from elmo_tf.files import refuse_directory
-    from elmo_tf.text.corpus import sentence_files
+    from elmo_tf.text.reading import sentence_files
 
     refuse_directory(options.index)
     require_packages()

@@ -170,7 +170,7 @@ def named_vectors(vectors: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 def text_sources(patterns: Iterable[str]) -> list[Any]:
     """The files that match some patterns, see `sentence_files`. `-` is stdin, read once."""
-    from elmo_tf.text.corpus import sentence_files
+    from elmo_tf.text.reading import sentence_files
 
     matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p]) for p in patterns)
     return list(dict.fromkeys(itertools.chain.from_iterable(matches)))

@@ -43,7 +43,7 @@ def query(options: _QueryOptions) -> None:
     """Request the vectors of sentences from a model server."""
     from elmo_tf.saved_models.client.client import Client
     from elmo_tf.text.input_warnings import warn_of_raw_text
-    from elmo_tf.text.vocabulary import sentence_lines
+    from elmo_tf.text.reading import sentence_lines
 
     # Retries are not worth a line: only the last error is.
     logging.getLogger("urllib3").setLevel(logging.ERROR)

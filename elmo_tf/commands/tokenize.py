@@ -23,8 +23,8 @@ def tokenize(options: _TokenizeOptions) -> None:
     """Split raw text into sentences and tokens, as vocab and train read them."""
     from elmo_tf.files import atomic_file, refuse_file
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import reported_lines
-    from elmo_tf.text.sentences import encode
+    from elmo_tf.text.reading import encode
+    from elmo_tf.text.sentence_files import reported_lines
     from elmo_tf.text.tokenizers import SpacyTokenizer
 
     refuse_file(options.output, options.overwrite)

@@ -25,7 +25,7 @@ def vocab(options: _VocabOptions) -> None:
     """Count tokens and write a vocabulary file."""
     from elmo_tf.files import refuse_file
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import reported_lines
+    from elmo_tf.text.sentence_files import reported_lines
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_file(options.output, options.overwrite)

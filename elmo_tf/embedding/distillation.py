@@ -9,7 +9,7 @@ import numpy as np
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.files import atomic_file
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.reading import encode
 
 _WORDS_AT_ONCE = 1024
 

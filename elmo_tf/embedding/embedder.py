@@ -35,8 +35,8 @@ from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.input_warnings import warn_of_raw_text, warn_of_tokens
 from elmo_tf.text.inputs import Sentence, sentence_items, token_bytes
+from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
-from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
 
 OUTPUTS = ("sentence", "token")

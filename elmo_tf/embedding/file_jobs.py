@@ -26,8 +26,8 @@ from elmo_tf.files import (
 )
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.batches import read_ahead
-from elmo_tf.text.corpus import check_regular_file
 from elmo_tf.text.input_warnings import warn_of_raw_text
+from elmo_tf.text.reading import check_regular_file
 from elmo_tf.text.sentence_files import FileSentence, SentenceCount, count_sentences
 
 _JOB_FILE, _SHARDS = "job.json", "shards"

@@ -20,7 +20,7 @@ from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.files import naming_full_disk, refuse_unwritable
 from elmo_tf.progress import progress_over
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.reading import encode
 
 _LARGEST = float(np.finfo(np.float16).max)
 # Complete and unfinished entries. Other files in the folder are never removed.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmo_tf.text.inputs import tokens_of
-from elmo_tf.text.sentences import decode
+from elmo_tf.text.reading import decode
 from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized
 
 

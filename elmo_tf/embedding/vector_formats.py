@@ -14,8 +14,8 @@ import numpy as np
 from elmo_tf.embedding.vector_output import OutputOptions, Shards, VectorOutput, npy_header
 from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory
+from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import FileSentence, SentenceCount
-from elmo_tf.text.sentences import encode
 
 SENTENCES = "sentence_to_index"
 # Names of datasets whose sentences are not valid names. A sentence of this form is not one either.

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from elmo_tf.progress import progress
-from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS, reported_lines
+from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
+from elmo_tf.text.sentence_files import reported_lines
 
 
 def distinct_sentences(

@@ -24,8 +24,7 @@ from elmo_tf.files import atomic_directory, json_text
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.batches import read_ahead
-from elmo_tf.text.corpus import text_files
-from elmo_tf.text.sentences import decode, encode
+from elmo_tf.text.reading import decode, encode, text_files
 
 _CONTEXTS, _LAYER = "contexts.parquet", "layer_{}.faiss"
 _METADATA = b"elmo_tf.occurrences.2"

@@ -14,7 +14,7 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.inputs import Sentence, sentence_items, tokens_of
-from elmo_tf.text.sentences import decode, encode
+from elmo_tf.text.reading import decode, encode
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
 

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 from absl import logging
 
+from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import line_error
-from elmo_tf.text.vocabulary import read_lines
 
 # Parts of speech of sense-tagged text and of inventories, by their names in results.
 POS_OF_TAG = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}

@@ -18,7 +18,7 @@ from elmo_tf.checkpoints.weight_files import open_hdf5
 from elmo_tf.embedding.vector_formats import OFFSETS, SENTENCES
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.word_vectors import read_word_vectors
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.reading import encode
 
 # The places of sentences, by their indices and their texts; and functions that return the shape of
 # the vectors at a place, and read them.

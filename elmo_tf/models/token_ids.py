@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig
 from elmo_tf.layers.char_cnn import cut_characters
-from elmo_tf.text.char_ids import BYTES, Spelling
+from elmo_tf.text.characters import BYTES, Spelling
 from elmo_tf.text.inputs import checked, checked_inputs, count_tokens, is_token, token_batch
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary

@@ -12,7 +12,7 @@ from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
 from elmo_tf.saved_models.versions import newest_version, register_operations
 from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.reading import encode
 
 # Maximum size of a padded batch, in multiples of `batch_tokens`. The LSTMs skip padding: it costs
 # only memory.

@@ -27,7 +27,7 @@ from elmo_tf.pipelines.exported_embedder import load_embedder
 from elmo_tf.processors import limit_threads
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.saved_models.versions import newest_version
-from elmo_tf.text.corpus import text_files
+from elmo_tf.text.reading import is_compressed, text_files
 from elmo_tf.text.sentence_files import (
     FileSentence,
     SentenceCount,
@@ -36,7 +36,6 @@ from elmo_tf.text.sentence_files import (
     sentence_reader,
     text_sentences,
 )
-from elmo_tf.text.vocabulary import is_compressed
 
 _LOCAL = "local"
 PART_BYTES = 2**18

@@ -10,7 +10,7 @@ from elmo_tf.embedding.layer_cache import StoredLayers
 from elmo_tf.tasks.task_model import NO_TAG, TaskModel
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.corpus import prefetch
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.reading import encode
 
 # Shuffled examples are sorted by length within pools of this many batches, which saves padding.
 _BATCHES_PER_POOL = 50

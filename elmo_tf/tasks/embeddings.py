@@ -13,7 +13,7 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.layers.char_cnn import CharCNN, cut_characters
 from elmo_tf.models.token_ids import distinct_rows
 from elmo_tf.tasks.word_vectors import WordVectors
-from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids
+from elmo_tf.text.characters import DEFAULT_MAX_CHARS, char_ids
 from elmo_tf.text.sentence_files import is_utf_8
 
 _STDDEV = 0.1  # of the initial vectors; about that of published ones

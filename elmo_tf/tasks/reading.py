@@ -7,8 +7,8 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 
 from elmo_tf.tasks.tag_schemes import TokenError
+from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import Row, is_utf_8, line_error
-from elmo_tf.text.vocabulary import read_lines
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 

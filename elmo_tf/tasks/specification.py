@@ -19,8 +19,8 @@ from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import LabelModel, TaskModel
+from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import FileSentence, sentence_reader
-from elmo_tf.text.vocabulary import read_lines
 
 # Arguments of models that `model_options` cannot set: they have another setting, or none.
 _OF_OTHER_SETTINGS = {

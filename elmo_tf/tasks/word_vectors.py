@@ -14,8 +14,7 @@ from absl import logging
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.progress import progress_over
-from elmo_tf.text.sentences import decode
-from elmo_tf.text.vocabulary import is_compressed, read_lines
+from elmo_tf.text.reading import decode, is_compressed, read_lines
 
 _ROWS = 65_536  # scaled at a time
 _CHUNK = 1 << 20  # bytes of a binary file

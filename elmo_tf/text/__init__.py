@@ -1,5 +1,11 @@
 """Text processing: tokens, char ids, vocabularies, text files and language-model windows."""
 
-from elmo_tf.text.char_ids import char_ids as char_ids
-from elmo_tf.text.sentences import split_tokens as split_tokens
-from elmo_tf.text.vocabulary import Vocabulary as Vocabulary
+from elmo_tf.lazy import lazy_names
+
+_HOMES = {
+    "Vocabulary": "elmo_tf.text.vocabulary",
+    "char_ids": "elmo_tf.text.characters",
+    "split_tokens": "elmo_tf.text.sentences",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

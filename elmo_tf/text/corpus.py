@@ -1,27 +1,19 @@
 """Text files ─► sentences as a `tf.data` dataset; one tokenized sentence per line."""
 
 import collections
-import glob
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
 
 from elmo_tf.progress import progress
+from elmo_tf.text.reading import TextSource, check_regular_file, is_compressed, sentence_lines
 from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings, suspicions
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import (
-    EOS_ID,
-    UNKNOWN_ID,
-    TextSource,
-    Vocabulary,
-    is_compressed,
-    sentence_lines,
-)
+from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
 
 # Longer sentences are split. The cost of cutting windows grows with the square of their length.
 MAX_SENTENCE_TOKENS = 10_000
@@ -39,62 +31,6 @@ _LINE_KINDS = {
     "empty": "empty (skipped)",
     "crlf": "ending in CRLF (read as LF)",
 }
-
-
-def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
-    """Expands patterns to files, without duplicates, sorted by name within each pattern.
-
-    Patterns may contain `*`, `?`, `[…]`, and `**` for directories of any depth. Hidden files are
-    not matched.
-
-    Raises:
-        FileNotFoundError: a pattern matches no file.
-        OSError: a file cannot be read.
-    """
-    files: dict[Path, None] = {}
-    for pattern in map(os.fspath, patterns):
-        # An existing path is not a pattern, even if it contains wildcards.
-        names = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
-        matches = [Path(name) for name in names if name == pattern or not os.path.isdir(name)]
-        if not matches:
-            problem = "No text file matches" if glob.has_magic(pattern) else "There is no text file"
-            raise FileNotFoundError(f"{problem} {pattern}.")
-        files.update(dict.fromkeys(matches))
-    for file in files:
-        check_text_file(file)
-    return list(files)
-
-
-def sentence_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
-    """The files of `text_files`, which must hold sentences: the first line of each is read.
-
-    Raises:
-        FileNotFoundError, OSError: see `text_files`.
-        ValueError: see `sentence_lines`.
-    """
-    files = text_files(patterns)
-    for file in filter(os.path.isfile, files):  # a pipe can be read only once
-        next(sentence_lines(file), None)
-    return files
-
-
-def check_text_file(path: str | os.PathLike) -> None:
-    """Raises `OSError` if a text file cannot be read."""
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{os.fspath(path)} is a directory; a text file is needed.")
-    if not Path(path).is_fifo():  # opening would block until another process writes to it
-        with open(path, "rb"):
-            pass
-
-
-def check_regular_file(path: str | os.PathLike) -> None:
-    """Raises `OSError` or `ValueError` if a text file cannot be read more than once."""
-    check_text_file(path)
-    if not os.path.isfile(path):
-        raise ValueError(
-            f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
-            "pipe does not support. Write it to a file first."
-        )
 
 
 def check_tokens(files: Sequence[str | os.PathLike]) -> None:
@@ -121,21 +57,6 @@ def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
             tokens = line.split()
             for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]
-
-
-def reported_lines(sources: Iterable[TextSource]) -> Iterator[str]:
-    """Yields the lines of texts, and finally reports the suspicious ones of all texts.
-
-    Errors: see `sentence_lines`.
-    """
-    counts: collections.Counter[str] = collections.Counter()
-    for source in sources:
-        for line in sentence_lines(source):
-            for kind in suspicions(line):
-                counts[kind] += 1
-            yield line
-    if counts:
-        logging.warning("%s", data_warnings(counts))
 
 
 @tf.autograph.experimental.do_not_convert

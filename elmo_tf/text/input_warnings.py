@@ -5,8 +5,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from elmo_tf.logs import warn_once
+from elmo_tf.text.reading import decode
 from elmo_tf.text.sentence_files import TokenLimit
-from elmo_tf.text.sentences import decode
 
 _MOST_SENTENCES = 1000
 _SHARE = 0.2

@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.text.sentences import decode, encode, has_whitespace, split_tokens, string_tensor
+from elmo_tf.text.reading import decode, encode
+from elmo_tf.text.sentences import has_whitespace, split_tokens, string_tensor
 
 
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
-from elmo_tf.text.char_ids import Spelling
-from elmo_tf.text.sentences import encode
-from elmo_tf.text.vocabulary import StringTable, read_lines
+from elmo_tf.text.characters import Spelling
+from elmo_tf.text.reading import encode, read_lines
+from elmo_tf.text.vocabulary import StringTable
 
 CHARACTERS_FILE = "char.dic"
 WORDS_FILE = "word.dic"

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from absl import logging
 
 from elmo_tf.config_checks import check_choice
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.reading import TextSource, encode, read_lines, sentence_lines
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
-from elmo_tf.text.vocabulary import TextSource, read_lines, sentence_lines
 
 FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
@@ -307,6 +306,21 @@ def data_warnings(counts: Mapping[str, int], kinds: Mapping[str, str] = LINE_KIN
     """Summarizes counts of `kinds` as a line of text, empty if all are 0."""
     parts = [f"{counts[kind]:,} {text}" for kind, text in kinds.items() if counts.get(kind)]
     return f"Suspicious lines: {', '.join(parts)}." if parts else ""
+
+
+def reported_lines(sources: Iterable[TextSource]) -> Iterator[str]:
+    """Yields the lines of texts, and finally reports the suspicious ones of all texts.
+
+    Errors: see `sentence_lines`.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    for source in sources:
+        for line in sentence_lines(source):
+            for kind in suspicions(line):
+                counts[kind] += 1
+            yield line
+    if counts:
+        logging.warning("%s", data_warnings(counts))
 
 
 def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:

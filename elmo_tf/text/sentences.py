@@ -1,10 +1,12 @@
-"""Sentences ─► whitespace-separated tokens; strings ─► UTF-8 bytes."""
+"""Sentences ─► whitespace-separated tokens, in TensorFlow's graph."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from elmo_tf.text.reading import encode
 
 # A run of whitespace, exactly as in `str.split()`, for TensorFlow's regular expressions.
 WHITESPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
@@ -50,30 +52,6 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
     if tensor.dtype != tf.string:
         raise TypeError(f"Strings are required. Received: a tensor of {tensor.dtype.name}.")
     return tensor
-
-
-def encode(string: str | bytes) -> bytes:
-    """Encodes a string as UTF-8; returns `bytes` unchanged.
-
-    Lone surrogates from U+DC80 to U+DCFF become single bytes, as in Python's `surrogateescape`. Any
-    other lone surrogate becomes three bytes, as in `surrogatepass`.
-    """
-    if isinstance(string, bytes):
-        return string
-    try:
-        return string.encode("utf-8", errors="surrogateescape")
-    except UnicodeEncodeError:
-        return b"".join(map(_encode_character, string))
-
-
-def decode(text: str | bytes) -> str:
-    """Decodes UTF-8, keeping invalid bytes as lone surrogates; returns a `str` unchanged."""
-    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
-
-
-def _encode_character(character: str) -> bytes:
-    is_escaped_byte = "\udc80" <= character <= "\udcff"
-    return character.encode("utf-8", "surrogateescape" if is_escaped_byte else "surrogatepass")
 
 
 def _encode_nested(strings: Any) -> list:

@@ -1,29 +1,19 @@
-"""Vocabulary: tokens ─► ids of the softmax. Also the reader of all text files."""
+"""Vocabulary: tokens ─► ids of the softmax."""
 
 import collections
-import contextlib
-import gzip
 import os
-import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO
 
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
-from elmo_tf.text.sentences import decode, encode
+from elmo_tf.text.reading import decode, encode, quoted, read_lines, sentence_lines
 
 BOS_TOKEN = "<S>"
 EOS_TOKEN = "</S>"
 UNKNOWN_TOKEN = "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
 SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
-# A file, or a binary stream such as `sys.stdin.buffer`.
-TextSource = str | os.PathLike | BinaryIO
-_FASTA_SUFFIXES = (".fa", ".fasta", ".faa", ".fna")
-_FASTA_REMEDY = "Write one sequence per line, its residues separated by spaces, without headers."
-_MAX_QUOTED = 60  # characters of a value in an error message
 
 
 class Vocabulary:
@@ -69,7 +59,7 @@ class Vocabulary:
         if isinstance(lines_or_paths, str | os.PathLike):
             raise TypeError(
                 "`lines_or_paths` must be a list of lines or paths, not a single one. "
-                f"Received: {_quoted(lines_or_paths)}."
+                f"Received: {quoted(lines_or_paths)}."
             )
         if min_count < 1:
             raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
@@ -175,85 +165,6 @@ class StringTable:
         return {**self.__dict__, "_eager": None}
 
 
-def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
-    """Yields the lines of a text, split at newlines only. All readers of files use this function.
-
-    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed. A
-    file is decompressed if its name ends in `.gz`; a binary stream stays open. `first` is the
-    number of the first line, above 1 for a part of a text.
-
-    Raises:
-        ValueError: a `.gz` file is damaged, or a carriage return alone separates two tokens.
-        OSError: the file cannot be read.
-    """
-    name = _name_of(source)
-    try:
-        with _opened(source) as lines:
-            for line_number, line in enumerate(lines, start=first):
-                line = decode(line)
-                if line_number == 1:
-                    # TensorFlow's reader drops carriage returns, also before a byte order mark.
-                    line = re.sub("^\r*\ufeff", "", line)
-                if "\r" in line:
-                    _refuse_lone_carriage_return(line, f"{name}, line {line_number}")
-                yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"Cannot unpack {name}: {error}") from None
-
-
-def sentence_lines(source: TextSource, first: int = 1) -> Iterator[str]:
-    """Yields the lines of a text of sentences; see `read_lines`. FASTA is an error.
-
-    Raises:
-        ValueError: the name of the file is that of a FASTA file, or the first line that is not
-            empty begins with `>`; or see `read_lines`.
-        OSError: the file cannot be read.
-    """
-    name = _name_of(source)
-    if name.lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES):
-        raise ValueError(
-            f"{name}: FASTA is not supported, and the file has the name of a FASTA file. "
-            f"{_FASTA_REMEDY} If it is ordinary text, rename the file."
-        )
-    lines = read_lines(source, first)
-    if first == 1:
-        for line_number, line in enumerate(lines, start=1):
-            if line.startswith(">"):
-                raise ValueError(
-                    f"{name}, line {line_number}: FASTA is not supported, and the text begins with "
-                    f"'>': {_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write "
-                    "a space before the '>', or remove it."
-                )
-            yield line
-            if line.strip():
-                break
-    yield from lines
-
-
-def _name_of(source: TextSource) -> str:
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else str(source.name)
-
-
-def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
-    if not isinstance(source, str | os.PathLike):
-        return contextlib.nullcontext(source)
-    return gzip.open(source) if is_compressed(source) else open(source, "rb")
-
-
-def _refuse_lone_carriage_return(line: str, place: str) -> None:
-    # `str.split` splits there, but TensorFlow's reader drops all carriage returns.
-    if line.replace("\r", "").split() != line.split():
-        remedy = "Replace it with a newline or a space."
-        if "\0" in line:
-            remedy = "The line also contains NUL bytes. If it is UTF-16, convert it to UTF-8."
-        raise ValueError(f"{place}: a carriage return between two tokens. {remedy}")
-
-
-def is_compressed(path: str | os.PathLike) -> bool:
-    """Whether a text file is compressed, by its name."""
-    return os.fspath(path).lower().endswith(".gz")
-
-
 def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
     if isinstance(item, os.PathLike):
         return map(_as_read, sentence_lines(item))
@@ -261,7 +172,7 @@ def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
         return (_as_read(item),)
     raise TypeError(
         "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
-        f"Item {index} is {_quoted(item)} (of type {type(item).__name__}). Join lists of tokens "
+        f"Item {index} is {quoted(item)} (of type {type(item).__name__}). Join lists of tokens "
         "with spaces."
     )
 
@@ -271,26 +182,20 @@ def _as_read(string: str) -> str:
     return string if string.isascii() else decode(encode(string))
 
 
-def _quoted(value: Any) -> str:
-    """A value for an error message, truncated."""
-    text = repr(value)
-    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
-
-
 def _checked_ids(tokens: tuple[str, ...]) -> dict[str, int]:
     if tokens[:3] != SPECIAL_TOKENS:
         raise ValueError(
             f"A vocabulary must begin with the lines {', '.join(SPECIAL_TOKENS)}. "
-            f"Received: {', '.join(map(_quoted, tokens[:3])) or 'nothing'}."
+            f"Received: {', '.join(map(quoted, tokens[:3])) or 'nothing'}."
         )
     ids: dict[str, int] = {}
     for index, token in enumerate(tokens):
         line = index + 1
         if not token or token.split() != [token]:
-            raise ValueError(f"Line {line} of the vocabulary is not one token: {_quoted(token)}.")
+            raise ValueError(f"Line {line} of the vocabulary is not one token: {quoted(token)}.")
         if token in ids:
             raise ValueError(
-                f"Token {_quoted(token)} is in the vocabulary twice: lines {ids[token] + 1} and "
+                f"Token {quoted(token)} is in the vocabulary twice: lines {ids[token] + 1} and "
                 f"{line}."
             )
         ids[token] = index

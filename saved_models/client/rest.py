@@ -22,7 +22,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
 from elmo_tf.saved_models.client.calls import Deadline, OutputInfos, ServerError, explained
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.reading import encode
 
 # gRPC's equivalents of the HTTP status codes of TF Serving and of proxies.
 _STATUS_CODES = {

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 # At the end of the path: a benchmark and a module of the tests have the same name.
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.append(str(BENCHMARKS))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import results
 import results_pages
 import studies
 import transformer_vectors
 
+BENCHMARKS = Path(results.__file__).parent
 FILES = {
     "dev.conll": "a O\nb O\n\nc O\n\nd O\n\ne O\n",
     "dev.txt": "(2 a)\n(1 b)\n(0 c)\n",

@@ -16,10 +16,10 @@ from elmo_tf.text.corpus import (
     prefetch,
     read_sentences,
     report_corpus,
-    reported_lines,
     sentence_dataset,
-    text_files,
 )
+from elmo_tf.text.reading import text_files
+from elmo_tf.text.sentence_files import reported_lines
 from elmo_tf.text.vocabulary import Vocabulary
 
 LINES = ["the cat", "", "  ", "한국어\u3000sat\u00a0on ", "the\u0085mat\r", "\udcff the", "last"]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.sentences import encode, split_tokens, string_tensor
+from elmo_tf.text.reading import encode
+from elmo_tf.text.sentences import split_tokens, string_tensor
 
 
 def test_split_tokens_splits_at_the_same_code_points_as_python():

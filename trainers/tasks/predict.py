@@ -24,8 +24,8 @@ from elmo_tf.tasks.specification import (
 )
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.input_warnings import warn_of_raw_text
+from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import format_of
-from elmo_tf.text.sentences import encode
 from elmo_tf.trainers.tasks.run_parts import cached_layers
 
 _BATCH_SIZE = 64

@@ -18,7 +18,7 @@ from elmo_tf.tasks.reading import (
     table_rows,
 )
 from elmo_tf.tasks.specification import TaskSpecification, sentences_of
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.reading import read_lines
 
 NO_LABEL = "-"  # of unlabeled texts
 _COLUMNS_REMEDY = (

@@ -16,9 +16,8 @@ from elmo_tf.tasks.scores import coreference_scores
 from elmo_tf.tasks.specification import TaskSpecification, first_line, refuse_repeated, sentences_of
 from elmo_tf.tasks.tag_schemes import TokenError
 from elmo_tf.text.batches import rounded_length
+from elmo_tf.text.reading import encode, read_lines
 from elmo_tf.text.sentence_files import Row, fields_of, line_error, warn_of_invalid_utf_8
-from elmo_tf.text.sentences import encode
-from elmo_tf.text.vocabulary import read_lines
 
 Mention = tuple[int, int]
 

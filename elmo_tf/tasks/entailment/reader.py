@@ -12,7 +12,7 @@ from absl import logging
 from elmo_tf.tasks.classification.reader import NO_LABEL, unescaped
 from elmo_tf.tasks.reading import check_label, is_table, naming_line, not_empty, table_rows
 from elmo_tf.tasks.specification import TaskSpecification
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.reading import read_lines
 
 _FIELDS = ("sentence1", "sentence2", "gold_label")
 

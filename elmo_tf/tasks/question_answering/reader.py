@@ -12,9 +12,9 @@ from absl import logging
 from elmo_tf.config_checks import is_int
 from elmo_tf.tasks.scores import answer_scores
 from elmo_tf.tasks.specification import TaskSpecification, refuse_repeated
+from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import warn_of_invalid_utf_8
 from elmo_tf.text.tokenizers import Token
-from elmo_tf.text.vocabulary import read_lines
 
 # A word character: a letter, a digit, `_`, or an accent that follows its letter.
 _W = r"[\w\u0300-\u036f]"

@@ -22,8 +22,8 @@ from elmo_tf.tasks.tag_schemes import (
     spans_of,
     tags_of,
 )
+from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import Row, column_sentences, line_error, warn_of_invalid_utf_8
-from elmo_tf.text.vocabulary import read_lines
 
 NO_PREDICATE = "-"
 _MAX_TOKENS = 100  # He et al. 2017

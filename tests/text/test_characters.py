@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.char_ids import BYTES, char_ids
+from elmo_tf.text.characters import BYTES, char_ids
 from reference import char_ids as reference
 
 TOKENS = {

@@ -1,0 +1,182 @@
+"""Text files ─► lines; strings ─► UTF-8 bytes. Does not import TensorFlow."""
+
+import contextlib
+import glob
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+# A file, or a binary stream such as `sys.stdin.buffer`.
+TextSource = str | os.PathLike | BinaryIO
+_FASTA_SUFFIXES = (".fa", ".fasta", ".faa", ".fna")
+_FASTA_REMEDY = "Write one sequence per line, its residues separated by spaces, without headers."
+_MAX_QUOTED = 60  # characters of a value in an error message
+
+
+def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
+    """Yields the lines of a text, split at newlines only. All readers of files use this function.
+
+    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed. A
+    file is decompressed if its name ends in `.gz`; a binary stream stays open. `first` is the
+    number of the first line, above 1 for a part of a text.
+
+    Raises:
+        ValueError: a `.gz` file is damaged, or a carriage return alone separates two tokens.
+        OSError: the file cannot be read.
+    """
+    name = _name_of(source)
+    try:
+        with _opened(source) as lines:
+            for line_number, line in enumerate(lines, start=first):
+                line = decode(line)
+                if line_number == 1:
+                    # TensorFlow's reader drops carriage returns, also before a byte order mark.
+                    line = re.sub("^\r*\ufeff", "", line)
+                if "\r" in line:
+                    _refuse_lone_carriage_return(line, f"{name}, line {line_number}")
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"Cannot unpack {name}: {error}") from None
+
+
+def sentence_lines(source: TextSource, first: int = 1) -> Iterator[str]:
+    """Yields the lines of a text of sentences; see `read_lines`. FASTA is an error.
+
+    Raises:
+        ValueError: the name of the file is that of a FASTA file, or the first line that is not
+            empty begins with `>`; or see `read_lines`.
+        OSError: the file cannot be read.
+    """
+    name = _name_of(source)
+    if name.lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES):
+        raise ValueError(
+            f"{name}: FASTA is not supported, and the file has the name of a FASTA file. "
+            f"{_FASTA_REMEDY} If it is ordinary text, rename the file."
+        )
+    lines = read_lines(source, first)
+    if first == 1:
+        for line_number, line in enumerate(lines, start=1):
+            if line.startswith(">"):
+                raise ValueError(
+                    f"{name}, line {line_number}: FASTA is not supported, and the text begins with "
+                    f"'>': {quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write "
+                    "a space before the '>', or remove it."
+                )
+            yield line
+            if line.strip():
+                break
+    yield from lines
+
+
+def _name_of(source: TextSource) -> str:
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else str(source.name)
+
+
+def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
+    if not isinstance(source, str | os.PathLike):
+        return contextlib.nullcontext(source)
+    return gzip.open(source) if is_compressed(source) else open(source, "rb")
+
+
+def _refuse_lone_carriage_return(line: str, place: str) -> None:
+    # `str.split` splits there, but TensorFlow's reader drops all carriage returns.
+    if line.replace("\r", "").split() != line.split():
+        remedy = "Replace it with a newline or a space."
+        if "\0" in line:
+            remedy = "The line also contains NUL bytes. If it is UTF-16, convert it to UTF-8."
+        raise ValueError(f"{place}: a carriage return between two tokens. {remedy}")
+
+
+def is_compressed(path: str | os.PathLike) -> bool:
+    """Whether a text file is compressed, by its name."""
+    return os.fspath(path).lower().endswith(".gz")
+
+
+def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
+    """Expands patterns to files, without duplicates, sorted by name within each pattern.
+
+    Patterns may contain `*`, `?`, `[…]`, and `**` for directories of any depth. Hidden files are
+    not matched.
+
+    Raises:
+        FileNotFoundError: a pattern matches no file.
+        OSError: a file cannot be read.
+    """
+    files: dict[Path, None] = {}
+    for pattern in map(os.fspath, patterns):
+        # An existing path is not a pattern, even if it contains wildcards.
+        names = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+        matches = [Path(name) for name in names if name == pattern or not os.path.isdir(name)]
+        if not matches:
+            problem = "No text file matches" if glob.has_magic(pattern) else "There is no text file"
+            raise FileNotFoundError(f"{problem} {pattern}.")
+        files.update(dict.fromkeys(matches))
+    for file in files:
+        check_text_file(file)
+    return list(files)
+
+
+def sentence_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
+    """The files of `text_files`, which must hold sentences: the first line of each is read.
+
+    Raises:
+        FileNotFoundError, OSError: see `text_files`.
+        ValueError: see `sentence_lines`.
+    """
+    files = text_files(patterns)
+    for file in filter(os.path.isfile, files):  # a pipe can be read only once
+        next(sentence_lines(file), None)
+    return files
+
+
+def check_text_file(path: str | os.PathLike) -> None:
+    """Raises `OSError` if a text file cannot be read."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{os.fspath(path)} is a directory; a text file is needed.")
+    if not Path(path).is_fifo():  # opening would block until another process writes to it
+        with open(path, "rb"):
+            pass
+
+
+def check_regular_file(path: str | os.PathLike) -> None:
+    """Raises `OSError` or `ValueError` if a text file cannot be read more than once."""
+    check_text_file(path)
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
+            "pipe does not support. Write it to a file first."
+        )
+
+
+def encode(string: str | bytes) -> bytes:
+    """Encodes a string as UTF-8; returns `bytes` unchanged.
+
+    Lone surrogates from U+DC80 to U+DCFF become single bytes, as in Python's `surrogateescape`. Any
+    other lone surrogate becomes three bytes, as in `surrogatepass`.
+    """
+    if isinstance(string, bytes):
+        return string
+    try:
+        return string.encode("utf-8", errors="surrogateescape")
+    except UnicodeEncodeError:
+        return b"".join(map(_encode_character, string))
+
+
+def decode(text: str | bytes) -> str:
+    """Decodes UTF-8, keeping invalid bytes as lone surrogates; returns a `str` unchanged."""
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+
+
+def _encode_character(character: str) -> bytes:
+    is_escaped_byte = "\udc80" <= character <= "\udcff"
+    return character.encode("utf-8", "surrogateescape" if is_escaped_byte else "surrogatepass")
+
+
+def quoted(value: Any) -> str:
+    """A value for an error message, truncated."""
+    text = repr(value)
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
