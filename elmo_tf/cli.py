@@ -51,7 +51,8 @@ def _main(arguments: Any) -> int:
     plain_logs()
     try:
         options = _options_of(arguments)
-        import_tensorflow()
+        if arguments.subcommand.uses_tensorflow:
+            import_tensorflow()
         status = arguments.subcommand.run(*options)
         sys.stdout.flush()
         return status or DONE

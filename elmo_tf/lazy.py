@@ -1,10 +1,11 @@
-"""Lazy imports of a package's public names (PEP 562) and of its registered Keras classes."""
+"""Lazy imports of public names (PEP 562) and registered Keras classes; imports to leave out."""
 
+import contextlib
 import functools
 import importlib
 import importlib.machinery
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -76,3 +77,15 @@ class _AfterImport:
 
             spec.loader.exec_module = execute_and_call
         return spec
+
+
+@contextlib.contextmanager
+def left_out(*modules: str) -> Iterator[None]:
+    """Imports of these modules raise `ImportError`, unless they are imported already."""
+    missing = [name for name in modules if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(missing))
+    try:
+        yield
+    finally:
+        for name in missing:
+            del sys.modules[name]

@@ -11,6 +11,8 @@ from pathlib import Path
 from absl import flags, logging
 from tqdm import tqdm
 
+from elmo_tf.lazy import left_out
+
 _PACKAGE = Path(__file__).resolve().parent
 # In a checkout, two of its packages are in sibling directories.
 _OURS = (_PACKAGE, _PACKAGE.parent / "trainers", _PACKAGE.parent / "saved_models")
@@ -53,19 +55,16 @@ def import_tensorflow() -> None:
     """
     if "keras" in sys.modules:
         return
-    left_out = [name for name in _SKIPPED_BY_KERAS if name not in sys.modules]
     sys.stderr.flush()
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)  # discards what C++ writes too
     collects = gc.isenabled()
     gc.disable()  # which halves the time of the import
-    sys.modules.update(dict.fromkeys(left_out))  # importing them raises ImportError
     try:
-        importlib.import_module("tensorflow")
-        importlib.import_module("keras")
+        with left_out(*_SKIPPED_BY_KERAS):
+            importlib.import_module("tensorflow")
+            importlib.import_module("keras")
     finally:
-        for name in left_out:
-            sys.modules.pop(name, None)
         gc.freeze()  # later collections leave out the objects that exist now
         if collects:
             gc.enable()

@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from elmo_tf.cores import num_cores
 from elmo_tf.logs import warn_once
 
 # Precisions of a biLM's matrix products, with their Keras dtype policies.
@@ -18,13 +19,6 @@ _FAST_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
 # with more than two cores, and on those with at most two, one for each direction of a biLM.
 _SMALL_DIM = 256
 _SMALL_DIM_OF_TWO_CORES = 1024
-
-
-def num_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def one_thread_per_operation() -> None:

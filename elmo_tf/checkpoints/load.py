@@ -18,7 +18,14 @@ from elmo_tf.checkpoints.downloads import (
     name_hint,
     unpack,
 )
-from elmo_tf.checkpoints.formats import OPTIONS_FILE, WEIGHTS_FILE, Checkpoint, LocalPath, Source
+from elmo_tf.checkpoints.formats import (
+    OPTIONS_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+    Checkpoint,
+    LocalPath,
+    Source,
+)
 from elmo_tf.checkpoints.manylangs import ManyLangsCheckpoint
 from elmo_tf.checkpoints.published import PublishedCheckpoint
 from elmo_tf.checkpoints.tf1 import TF1Checkpoint
@@ -134,6 +141,22 @@ def load_vocabulary(path: Source) -> Vocabulary | None:
         return None
     with open_checkpoint(path) as checkpoint:
         return checkpoint.vocabulary()
+
+
+def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
+    """The characters of the training text of a biLM, as far as they are known.
+
+    Args:
+        bilm: a biLM.
+        source: what it was loaded from. A vocabulary in its directory has the characters.
+    """
+    if bilm.lexicon is not None:
+        return frozenset(bilm.lexicon.entries)
+    if not isinstance(source, str | os.PathLike):
+        return frozenset()
+    named = find_named_model(source)
+    file = Path(named.folder if named else source, VOCABULARY_FILE)
+    return frozenset(file.read_text("utf-8", errors="ignore") if file.is_file() else ())
 
 
 def _is_published(path: Source) -> bool:

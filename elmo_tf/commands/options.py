@@ -39,6 +39,7 @@ class Subcommand:
     run: Any = None  # the function; its parameters are checked dataclasses (`elmo_tf.settings`)
     epilog: str | None = None
     leave_out: Sequence[str] = ()  # settings without an option
+    uses_tensorflow: bool = True
     metavar: str = ""  # the general name of the further subcommands
     subcommands: Sequence["Subcommand"] = ()
 

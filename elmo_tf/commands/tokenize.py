@@ -1,9 +1,21 @@
 """The subcommand `tokenize`: raw text ─► one tokenized sentence per line."""
 
+import collections
+import functools
+import itertools
+import multiprocessing
+import time
+import unicodedata
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
 from absl import logging
 
 from elmo_tf.commands.options import Overwrite, subcommand, text_sources
 from elmo_tf.settings import Texts, checked_dataclass, setting
+
+_CHARACTERS = 100_000  # of the lines that a process tokenizes at a time
 
 
 @checked_dataclass(kw_only=True)
@@ -12,29 +24,98 @@ class _TokenizeOptions:
         is_positional=True, metavar="FILES", help="raw text; .gz is decompressed; - is stdin"
     )
     language: str = setting(
-        metavar="LANG", help="language of spaCy's tokenizer (en, de, …, or xx for any)"
+        metavar="LANG",
+        help="ko (words), ko-morph (morphemes), ja, zh, th, xx (any language), or a language of "
+        "spaCy's tokenizer (en, de, …)",
     )
-    output: str = setting(help="text, one tokenized sentence per line")
+    output: str = setting(help="text in Unicode's normal form NFC, one tokenized sentence per line")
     overwrite: Overwrite = False
 
 
-@subcommand("elmo-tf tokenize raw.txt --language de --output german.txt")
+@subcommand("elmo-tf tokenize raw.txt --language de --output german.txt", uses_tensorflow=False)
 def tokenize(options: _TokenizeOptions) -> None:
     """Split raw text into sentences and tokens, as vocab and train read them."""
+    from elmo_tf.cores import num_cores
     from elmo_tf.files import atomic_file, refuse_file
-    from elmo_tf.progress import progress_over
-    from elmo_tf.text.reading import encode
+    from elmo_tf.progress import progress
     from elmo_tf.text.sentence_files import reported_lines
-    from elmo_tf.text.tokenizers import SpacyTokenizer
 
     refuse_file(options.output, options.overwrite)
-    tokenizer = SpacyTokenizer(options.language)
-    lines = reported_lines(text_sources(options.files))
-    num_sentences = num_tokens = 0
-    with atomic_file(options.output, options.overwrite) as part, open(part, "wb") as file:
-        for line in progress_over(lines, None, "tokenizing", "lines"):
-            for sentence in tokenizer(line):
-                file.write(encode(" ".join(token.text for token in sentence)) + b"\n")
-                num_sentences += 1
-                num_tokens += len(sentence)
-    logging.info("%s holds %d sentences of %d tokens.", options.output, num_sentences, num_tokens)
+    _tokenizer(options.language)  # fails before the text is read
+    parts = _parts(reported_lines(text_sources(options.files)))
+    start = time.perf_counter()
+    counts: collections.Counter[str] = collections.Counter()
+    with (
+        atomic_file(options.output, options.overwrite) as part,
+        open(part, "wb") as file,
+        progress(None, "tokenizing", "tokens") as meter,
+    ):
+        for text, found in _tokenized(options.language, parts, num_cores()):
+            file.write(text)
+            counts.update(found)
+            meter.update(found["tokens"])
+    logging.info(
+        "%s holds %s sentences of %s tokens (%s tokens/s).",
+        *(options.output, f"{counts['sentences']:,}", f"{counts['tokens']:,}"),
+        f"{counts['tokens'] / (time.perf_counter() - start):,.0f}",
+    )
+    if counts["normalized"]:
+        logging.info("Lines that were converted to NFC: %s.", f"{counts['normalized']:,}")
+
+
+def _parts(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Groups lines, to about as many characters each."""
+    part, size = [], 0
+    for line in lines:
+        part.append(line)
+        size += len(line)
+        if size >= _CHARACTERS:
+            yield part
+            part, size = [], 0
+    yield part
+
+
+_Tokenized = tuple[bytes, dict[str, int]]
+
+
+def _tokenized(language: str, parts: Iterable[list[str]], cores: int) -> Iterator[_Tokenized]:
+    """The tokenized parts in order. A text of several parts is tokenized by a process per core."""
+    call = functools.partial(_tokenize_lines, language)
+    first = list(itertools.islice(parts, 2))
+    parts = itertools.chain(first, parts)
+    if len(first) < 2 or cores == 1:
+        yield from map(call, parts)
+        return
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+        waiting = collections.deque()
+        for part in parts:
+            waiting.append(pool.submit(call, part))
+            if len(waiting) > 2 * cores:  # a bounded part of the text is in memory
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@functools.cache
+def _tokenizer(language: str) -> Any:
+    from elmo_tf.lazy import left_out
+    from elmo_tf.text.tokenizers import LanguageTokenizer
+
+    with left_out("tensorflow", "torch"):  # spaCy would import them
+        return LanguageTokenizer(language)
+
+
+def _tokenize_lines(language: str, lines: Iterable[str]) -> _Tokenized:
+    """The sentences of lines, one per line, and what was counted."""
+    from elmo_tf.text.reading import encode
+
+    tokenizer, sentences = _tokenizer(language), []
+    counts: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        normal = unicodedata.normalize("NFC", line)
+        counts["normalized"] += normal != line
+        for sentence in tokenizer(normal):
+            sentences.append(encode(" ".join(token.text for token in sentence)) + b"\n")
+            counts["tokens"] += len(sentence)
+    counts["sentences"] = len(sentences)
+    return b"".join(sentences), counts

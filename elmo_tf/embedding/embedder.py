@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_tf.checkpoints.load import known_characters
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
@@ -71,8 +72,8 @@ class Embedder:
             vectors are then out of date.
         cache_tokens: int >= 0. Number of distinct tokens whose vectors are cached across batches.
             Defaults to 50,000.
-        tokenizer: for raw text: the code of a language, such as "en", for spaCy's tokenizer (see
-            `SpacyTokenizer`), or a function from a text to its sentences, each a list of `Token`.
+        tokenizer: for raw text: the code of a language, such as "en" or "ko" (see
+            `LanguageTokenizer`), or a function from a text to its sentences, lists of `Token`.
             Every `str` is then a text of any number of sentences, and its vectors are those of all
             its tokens. Defaults to None: a `str` is a sentence, split as by `str.split()`.
 
@@ -107,6 +108,7 @@ class Embedder:
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
         self.bilm, mix = bilm_and_mix(bilm_or_path, layers, self.precision)
+        self._characters = known_characters(self.bilm, bilm_or_path)
         check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls, unless they pass a vocabulary.
         is_callers = self.bilm is getattr(bilm_or_path, "bilm", bilm_or_path)
@@ -268,7 +270,8 @@ class Embedder:
             with self._lock:
                 arrays = collections.deque(read_group(group))
                 new_tokens = self._table.new_tokens
-            warn_of_tokens(new_tokens, self.token_limit, self.bilm.vocabulary)
+            known = self.bilm.vocabulary, self._characters
+            warn_of_tokens(new_tokens, self.token_limit, *known)
             while arrays:
                 yield arrays.popleft()  # and frees it
             num_batches = BATCHES_AHEAD
@@ -364,6 +367,7 @@ class Embedder:
     def __getstate__(self) -> dict[str, Any]:
         return {
             "bilm": layer_state(self.bilm),
+            "characters": self._characters,
             "mix": layer_state(self._choice.mix),
             "layers": None if self._encodes_average else self.layers,
             "precision": self.precision,
@@ -383,6 +387,7 @@ class Embedder:
         self.layers = "all" if self._encodes_average else state["layers"]
         self.precision = usable_precision(state["precision"])
         self.batch_tokens = state["batch_tokens"]
+        self._characters = state["characters"]
         self.bilm, mix = layers_of_states(state["bilm"], state["mix"], self.precision)
         self._keeps_table = True  # no caller can train this biLM
         self._prepare(mix, state["vocabulary"], state["cache_tokens"])

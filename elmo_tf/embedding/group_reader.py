@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.cores import num_cores
 from elmo_tf.embedding.layer_choice import LayerChoice
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, between_boundaries
-from elmo_tf.processors import num_cores
 from elmo_tf.text.batches import packed_batches
 
 _BATCHES_AT_ONCE = 2

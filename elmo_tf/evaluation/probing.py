@@ -11,11 +11,11 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import check_int
+from elmo_tf.cores import num_cores
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.extras import require_extra
-from elmo_tf.processors import num_cores
 from elmo_tf.progress import progress
 from elmo_tf.tasks.tagging.reader import TaggedSentence
 

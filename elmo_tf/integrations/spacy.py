@@ -1,4 +1,7 @@
-"""The component `elmo` of spaCy pipelines: contextual vectors in `doc.tensor`."""
+"""The component `elmo` of spaCy pipelines: contextual vectors in `doc.tensor`.
+
+spaCy imports this module for every pipeline, so TensorFlow is imported when it is needed.
+"""
 
 import functools
 import io
@@ -12,12 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.checkpoints.load import load_bilm
-from elmo_tf.checkpoints.save import save_bilm
+import elmo_tf
 from elmo_tf.config_checks import check_choice, check_int
-from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.extras import require_extra
-from elmo_tf.processors import PRECISIONS
 
 _language = require_extra("spacy.language", "spacy", "The component elmo")
 _util = require_extra("spacy.util", "spacy", "The component elmo")
@@ -45,6 +45,8 @@ class ElmoComponent:
     def __init__(
         self, nlp: Any, name: str, model: str, layers: str, precision: str, batch_tokens: int
     ):
+        from elmo_tf.processors import PRECISIONS
+
         check_choice(layers, "layers", ("average", "top"))
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", ge=1)
@@ -53,9 +55,9 @@ class ElmoComponent:
         self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
 
     @functools.cached_property
-    def embedder(self) -> Embedder:
+    def embedder(self) -> "elmo_tf.Embedder":
         """The `Embedder` that computes the vectors."""
-        return Embedder(self._model, **self._options)
+        return elmo_tf.Embedder(self._model, **self._options)
 
     def __call__(self, doc: Any) -> Any:
         """Sets the vectors of one document."""
@@ -84,11 +86,11 @@ class ElmoComponent:
 
     def to_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> None:
         """Writes the model to a directory."""
-        save_bilm(self.embedder.bilm, path)
+        elmo_tf.save_bilm(self.embedder.bilm, path)
 
     def from_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """Reads the model from a directory, in place of the one that the settings name."""
-        self._model = load_bilm(Path(path))
+        self._model = elmo_tf.load_bilm(Path(path))
         vars(self).pop("embedder", None)
         return self
 

@@ -1,6 +1,7 @@
 """Warnings of sentences whose vectors are probably not those that the user wants."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -14,10 +15,16 @@ _SHARE = 0.2
 # the end of the sentence, because others end abbreviations; that of Chinese and Japanese anywhere.
 _ATTACHED = re.compile(
     r"(?:^|(?<=\s))(\S*[^\W\d_])"
-    r"([,;:!?،؛؟।]['\"”’)\]]*(?!\S)"  # noqa: RUF001
-    r"|(?<=[^\W\d_]{2})\.['\"”’)\]]*$|[。！？，；：、])"  # noqa: RUF001
+    r"([,;:!?،؛؟।]['\"”’)\]]*(?!\S)"
+    r"|(?<=[^\W\d_]{2})\.['\"”’)\]]*$|[。！？，；：、])"
 )
+# A letter of the script of a language, whose tokenizer the warning names.
+_SCRIPTS = {"ko": "[가-힣]", "ja": "[ぁ-ヿ]", "zh": "[一-鿿]", "th": "[ก-๛]"}
 _T = TypeVar("_T")
+
+
+def _language(word: str) -> str:
+    return next((code for code, letter in _SCRIPTS.items() if re.search(letter, word)), "en")
 
 
 def _text_of(sentence: str | bytes | Sequence[str | bytes]) -> str:
@@ -55,34 +62,63 @@ def warn_of_raw_text(
             warn_once(
                 "raw text",
                 "%d of %d sentences look like raw text: %r is read as one word, not as %r and %r. "
-                'Separate punctuation by spaces: Embedder(…, tokenizer="en"), elmo-tf embed '
-                "--tokenize en, or elmo-tf tokenize --language en.",
-                *(num_raw, num_sentences, example.group(), word, mark),
+                'Separate punctuation by spaces: Embedder(…, tokenizer="%s"), elmo-tf embed '
+                "--tokenize %s, or elmo-tf tokenize --language %s.",
+                *(num_raw, num_sentences, example.group(), word, mark, *[_language(word)] * 3),
             )
     yield from sentences
 
 
 def warn_of_tokens(
-    tokens: Sequence[bytes], limit: TokenLimit | None, vocabulary: Container[str] | None
+    tokens: Sequence[bytes],
+    limit: TokenLimit | None,
+    vocabulary: Container[str] | None,
+    characters: Container[str],
 ) -> None:
-    """Warns of truncated or unknown tokens, whose vectors may be those of other tokens.
+    """Warns of tokens whose vectors may be those of other tokens, or poor.
 
-    The warning appears once per process and kind. `limit` is the length to which the model
-    truncates tokens, `vocabulary` that of a model of tokens.
+    A warning appears once per process and kind.
+
+    Args:
+        tokens: distinct tokens.
+        limit: the length to which the model truncates tokens.
+        vocabulary: the words that a model of tokens knows.
+        characters: those of the training text, as far as they are known; without one, the script
+            of the tokens is not checked.
     """
+    texts = list(map(decode, tokens))
+    kinds: dict[str, list[str]] = {}
     if limit is not None:
-        long = (decode(token) for token in tokens if len(token) > limit.length)
-        unusual = list(filter(limit.is_exceeded, long))
+        long = [
+            text for text, token in zip(texts, tokens, strict=True) if len(token) > limit.length
+        ]
         kind = f"longer than {limit}, of which only the first {limit} are read"
+        kinds[kind] = list(filter(limit.is_exceeded, long))
     elif vocabulary is not None:
-        unusual = [token for token in map(decode, tokens) if token not in vocabulary]
         kind = "not in the vocabulary of the model, and read as <UNK>"
-    else:
-        return
-    if unusual:
+        kinds[kind] = [text for text in texts if text not in vocabulary]
+    kind = (
+        "not in Unicode's normal form NFC, in which most text is, so that their characters have "
+        "other vectors (remedy: unicodedata.normalize)"
+    )
+    kinds[kind] = [text for text in texts if not unicodedata.is_normalized("NFC", text)]
+    for kind, unusual in kinds.items():
+        if unusual:
+            warn_once(
+                kind,
+                "%d of the first %d distinct tokens are %s, such as %.80r. Further ones are not "
+                "reported.",
+                *(len(unusual), len(tokens), kind, unusual[0]),
+            )
+    letters = (
+        [letter for text in texts for letter in text if letter.isalpha()] if characters else ()
+    )
+    unknown = [letter for letter in letters if letter not in characters]
+    if len(unknown) > _SHARE * len(letters):
         warn_once(
-            kind,
-            "%d of the first %d distinct tokens are %s, such as %.80r. Further ones are not "
-            "reported.",
-            *(len(unusual), len(tokens), kind, unusual[0]),
+            "script",
+            "%.0f %% of the letters of the first %d distinct tokens do not occur in the vocabulary "
+            "of the model, such as %r: their vectors carry little information. Is it a model of "
+            "another language?",
+            *(100 * len(unknown) / len(letters), len(tokens), unknown[0]),
         )

@@ -1,9 +1,12 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
+import functools
 import inspect
+import itertools
+import pkgutil
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from elmo_tf.extras import MissingExtraError, require_extra
@@ -19,53 +22,185 @@ class Token(NamedTuple):
 
 # Returns the sentences of a text.
 Tokenizer = Callable[[str], Sequence[Sequence[Token]]]
+# The start and end of each token of a sentence. They may overlap.
+_Spans = Iterable[tuple[int, int]]
+# Returns the sentences of a text without invalid characters.
+_Cut = Callable[[str], Iterable[_Spans]]
 
 
-class SpacyTokenizer:
-    """The tokenizer and sentence splitter of spaCy for a language; no model is downloaded.
+class LanguageTokenizer:
+    """The tokenizer and sentence splitter of a language; no model is downloaded.
 
-    Whitespace is not a token.
+    The tokens hold all characters of the text but whitespace, and do not overlap.
 
     Args:
-        language: a code that spaCy knows, such as "en" or "de", or "xx" for any language.
+        language: one of `LANGUAGES`, or a code that spaCy knows, such as "en" or "de".
 
     Raises:
-        ValueError: spaCy does not know the language.
-        MissingExtraError: spaCy, or a package that it needs for this language, is not installed.
+        ValueError: there is no tokenizer for the language.
+        MissingExtraError: a package is not installed.
     """
 
     def __init__(self, language: str):
-        spacy = require_extra("spacy", "spacy", "A tokenizer")
         self.language = language
-        try:
-            self._nlp = spacy.blank(language)
-        except ImportError as error:
-            if "E048" not in str(error):  # such as sudachipy for Japanese
-                raise MissingExtraError(str(error)) from None
-            raise ValueError(f"spaCy has no tokenizer for the language {language!r}.") from None
-        self._nlp.add_pipe("sentencizer")
-        self._nlp.max_length = sys.maxsize  # the usual limit is for components that need memory
+        self._cut = LANGUAGES[language]() if language in LANGUAGES else _spacy(language)
 
     def __call__(self, text: str) -> list[list[Token]]:
-        # spaCy refuses invalid UTF-8.
-        document = self._nlp(re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text))
-        sentences = (
-            [part for token in sentence for part in _parts(text, token.idx, len(token))]
-            for sentence in document.sents
-        )
-        return [tokens for tokens in sentences if tokens]
+        # Surrogates (invalid UTF-8) and NUL are refused by some tokenizers.
+        valid = re.sub("[\0\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
+        sentences, end = [], 0
+        for spans in itertools.chain(self._cut(valid), [[(len(text), len(text))]]):
+            tokens, end = _tokens(text, end, spans)
+            if tokens:
+                sentences.append(tokens)
+        return sentences
 
     def __reduce__(self) -> tuple:
-        return SpacyTokenizer, (self.language,)
+        return LanguageTokenizer, (self.language,)
 
     def __repr__(self) -> str:
-        return f"SpacyTokenizer({self.language!r})"
+        return f"LanguageTokenizer({self.language!r})"
 
 
-def _parts(text: str, start: int, length: int) -> list[Token]:
-    """A token of spaCy, split at whitespace, which words of some languages contain."""
-    matches = re.finditer(r"\S+", text[start : start + length])
-    return [Token(part.group(), start + part.start(), start + part.end()) for part in matches]
+def _tokens(text: str, start: int, spans: _Spans) -> tuple[list[Token], int]:
+    """The tokens of a sentence that begins at `start`, and its end.
+
+    Overlapping spans are one token. Spans are split at whitespace; what is between them is a token
+    too, unless it is whitespace.
+    """
+    bounds = [start]
+    for first, last in spans:
+        if first < bounds[-1] and len(bounds) > 1:
+            bounds[-1] = max(bounds[-1], last)
+        else:
+            bounds += max(first, start), max(last, start)
+    tokens = [
+        Token(part.group(), left + part.start(), left + part.end())
+        for left, right in itertools.pairwise(bounds)
+        for part in re.finditer(r"\S+", text[left:right])
+    ]
+    return tokens, bounds[-1]
+
+
+# Diacritics, joiners and variants, which belong to the character before them.
+_MARKS = "\u0300-\u036f\u200d\ufe0e\ufe0f"
+# A number, address or Latin word, with the letters after it; a word; or equal punctuation marks.
+_LATIN = "0-9A-Za-zÀ-ÖØ-öø-ɏ"
+_WORD = re.compile(
+    rf"[{_LATIN}]+(?:(?:[-.:~/@&'’]|(?<=\d),(?=\d))[{_LATIN}]+)*[\w{_MARKS}]*"
+    rf"|\w[\w{_MARKS}]*|(\S)\1*[{_MARKS}]*"
+)
+# The end of a sentence: marks of Chinese and Japanese anywhere, others before whitespace.
+_END = re.compile(r"[。｡！？]+[」』”’）】》)\]\"']*|[.!?…؟।]+[”’)\]\"']*(?=\s|$)|\n")
+# Longer sentences are cut. Sudachi's limit is 49,149 bytes.
+_MAX_CHARACTERS = 10_000
+
+
+def _words(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    end = len(text) if end is None else end
+    return (word.span() for word in _WORD.finditer(text, start, end))
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a text by punctuation."""
+    start = 0
+    for end in (*(match.end() for match in _END.finditer(text)), len(text)):
+        for left in range(start, end, _MAX_CHARACTERS):
+            yield left, min(left + _MAX_CHARACTERS, end)
+        start = end
+
+
+def _any_language() -> _Cut:
+    return lambda text: (_words(text, *sentence) for sentence in _sentences(text))
+
+
+def _korean(is_split: bool) -> _Cut:
+    """Sentences by Kiwi; words, or the morphemes of Kiwi.
+
+    Morphemes that share a syllable, such as 갔 (가 + 었), are one token.
+    """
+    # Without names that contain spaces and without a model of typing errors: faster to load.
+    kiwi = require_extra("kiwipiepy", "korean", "The Korean tokenizer").Kiwi(
+        num_workers=1, load_multi_dict=False, load_typo_dict=False
+    )
+
+    def cut(text: str) -> Iterator[_Spans]:
+        for sentence in kiwi.split_into_sents(text, return_tokens=is_split):
+            if is_split:
+                yield ((token.start, token.end) for token in sentence.tokens)
+            else:
+                yield _words(text, sentence.start, sentence.end)
+
+    return cut
+
+
+def _japanese() -> _Cut:
+    """Short units of Sudachi, as in the Universal Dependencies."""
+    sudachi = require_extra("sudachipy", "japanese", "The Japanese tokenizer")
+    require_extra("sudachidict_core", "japanese", "The Japanese tokenizer")
+    tokenizer = sudachi.Dictionary(dict="core").tokenizer(sudachi.SplitMode.A)
+
+    def cut(text: str) -> Iterator[_Spans]:
+        for start, end in _sentences(text):
+            words = tokenizer.tokenize(text[start:end])
+            yield ((start + word.begin(), start + word.end()) for word in words)
+
+    return cut
+
+
+def _chinese() -> _Cut:
+    jieba = require_extra("rjieba", "chinese", "The Chinese tokenizer").Jieba()
+
+    def cut(text: str) -> Iterator[_Spans]:
+        for start, end in _sentences(text):
+            yield ((start + a, start + b) for _, a, b in jieba.tokenize(text[start:end]))
+
+    return cut
+
+
+def _thai() -> _Cut:
+    thai = require_extra("pythainlp.tokenize", "thai", "The Thai tokenizer")
+    require_extra("pycrfsuite", "thai", "The Thai tokenizer")
+
+    def cut(text: str) -> Iterator[_Spans]:
+        for start, end in _sentences(text):
+            for sentence in thai.sent_tokenize(text[start:end]):
+                lengths = map(len, thai.word_tokenize(sentence))
+                yield itertools.pairwise(itertools.accumulate(lengths, initial=start))
+                start += len(sentence)
+
+    return cut
+
+
+def _spacy(language: str) -> _Cut:
+    spacy = require_extra("spacy", "spacy", "A tokenizer")
+    try:
+        nlp = spacy.blank(language)
+    except ImportError as error:
+        if "E048" not in str(error):  # such as pymorphy3 for Russian
+            raise MissingExtraError(str(error)) from None
+        codes = {*LANGUAGES, *(module.name for module in pkgutil.iter_modules(spacy.lang.__path__))}
+        near = sorted(code for code in codes if len(code) <= 8 and code[0] == language[:1].lower())
+        raise ValueError(
+            f"There is no tokenizer for the language {language!r}. Codes with the same first "
+            f"letter: {', '.join(near) or 'none'}. For any other language: xx."
+        ) from None
+    nlp.add_pipe("sentencizer")
+    nlp.max_length = sys.maxsize  # the usual limit is for components that need memory
+    return lambda text: (
+        ((token.idx, token.idx + len(token)) for token in sentence) for sentence in nlp(text).sents
+    )
+
+
+# Tokenizers other than spaCy's, by language code.
+LANGUAGES: dict[str, Callable[[], _Cut]] = {
+    "ja": _japanese,
+    "ko": functools.partial(_korean, False),
+    "ko-morph": functools.partial(_korean, True),
+    "th": _thai,
+    "xx": _any_language,
+    "zh": _chinese,
+}
 
 
 def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
@@ -98,13 +233,14 @@ def name_of(tokenizer: Tokenizer) -> str:
 
 
 def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:
-    """Returns the tokenizer of a language; anything else unchanged. Errors: see `SpacyTokenizer`.
+    """Returns the tokenizer of a language; other values unchanged.
 
     Raises:
+        ValueError, MissingExtraError: see `LanguageTokenizer`.
         TypeError: `tokenizer` is neither a language nor callable.
     """
     if isinstance(tokenizer, str):
-        return SpacyTokenizer(tokenizer)
+        return LanguageTokenizer(tokenizer)
     if tokenizer is not None and not callable(tokenizer):
         raise TypeError(
             "`tokenizer` must be the code of a language, such as 'en', or a function from a text "

@@ -17,7 +17,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
-from elmo_tf.processors import num_cores
+from elmo_tf.cores import num_cores
 from elmo_tf.saved_models.messages import read_warmup
 from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
 from elmo_tf.saved_models.server.limits import Limits, braces, invalid

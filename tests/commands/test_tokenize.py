@@ -1,5 +1,8 @@
 """The command `elmo-tf tokenize`."""
 
+import subprocess
+import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -21,15 +24,47 @@ def test_tokenize_writes_one_sentence_per_line(command, caplog):
         "Wer wohnt dort ?",
         "Niemand , z.B. im Winter !",
     ]
-    assert "text.txt holds 3 sentences of 15 tokens." in caplog.text
+    assert "text.txt holds 3 sentences of 15 tokens (" in caplog.text
     assert command(*call)[0] == 2  # the output exists
     assert command("vocab", "text.txt", "--output", "vocab.txt")[0] == 0
+
+
+def test_several_processes_keep_the_order_of_a_large_text(command, caplog):
+    caplog.set_level("INFO")
+    lines = [f"Satz {number}." for number in range(50_000)]
+    Path("raw.txt").write_text("\n".join(lines))
+    assert command("tokenize", "raw.txt", "--language", "xx", "--output", "text.txt")[0] == 0
+    assert Path("text.txt").read_text().splitlines() == [f"{line[:-1]} ." for line in lines]
+    assert "holds 50,000 sentences of 150,000 tokens (" in caplog.text
+
+
+def test_tensorflow_is_not_imported():
+    code = """if True:
+    import sys
+    from elmo_tf.cli import run
+    sys.argv = ["elmo-tf", "tokenize", "raw.txt", "--language", "de", "--output", "text.txt"]
+    try:
+        run()
+    finally:
+        assert "tensorflow" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+    code = "import sys, spacy; spacy.blank('de'); assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_text_is_converted_to_nfc(command, caplog):
+    caplog.set_level("INFO")
+    Path("raw.txt").write_text(unicodedata.normalize("NFD", "한국어 café") + "\nab\n", "utf-8")
+    assert command("tokenize", "raw.txt", "--language", "ko", "--output", "text.txt")[0] == 0
+    assert Path("text.txt").read_text("utf-8") == "한국어 café\nab\n"
+    assert "Lines that were converted to NFC: 1." in caplog.text
 
 
 @pytest.mark.parametrize(
     ("text", "language", "message"),
     [
-        ("text", "qq", "spaCy has no tokenizer for the language 'qq'"),
+        ("text", "qq", "There is no tokenizer for the language 'qq'"),
         (">P1\nMKT\n", "en", "raw.txt, line 1: FASTA is not supported"),
     ],
 )

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 import pandas
@@ -153,6 +154,20 @@ def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog)
     assert "'xxxxxxxxxxxxx'" in truncated
     assert unknown.startswith("1 of the first 3 distinct tokens are not in the vocabulary")
     assert "'unbekannt'" in unknown
+
+
+def test_tokens_of_another_script_or_normal_form_are_reported_once(bilm, caplog):
+    Embedder(bilm).encode(["한국어", "café"])  # the characters of its training text are not known
+    assert not caplog.records
+    for _ in range(2):
+        Embedder("small-en").encode(["ᄒ a", "the cat", "안녕하세요"])
+        Embedder("small-en").encode([unicodedata.normalize("NFD", "é")])
+    script, normal_form = (record.getMessage() for record in caplog.records)
+    assert script.startswith("46 % of the letters of the first 5 distinct tokens do not occur")
+    assert "such as 'ᄒ'" in script
+    assert normal_form.startswith(
+        "1 of the first 1 distinct tokens are not in Unicode's normal form"
+    )
 
 
 def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):

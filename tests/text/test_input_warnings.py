@@ -6,23 +6,24 @@ from elmo_tf.text.input_warnings import warn_of_raw_text
 
 
 @pytest.mark.parametrize(
-    ("sentence", "word", "mark"),
+    ("sentence", "word", "mark", "language"),
     [
-        ("The bank raised its rates.", "rates", "."),
-        ("“Well, it did.”", "“Well", ","),
-        (["It", "rained;", "we", "left", "."], "rained", ";"),
-        ([b"Wann", b"kommst", b"du?"], "du", "?"),
-        ("그는 1981년)이다.", "1981년)이다", "."),
-        ("왜냐하면, 그는", "왜냐하면", ","),
-        ("我爱你。他也爱我", "我爱你", "。"),
-        ("ماذا؟", "ماذا", "؟"),
+        ("The bank raised its rates.", "rates", ".", "en"),
+        ("“Well, it did.”", "“Well", ",", "en"),
+        (["It", "rained;", "we", "left", "."], "rained", ";", "en"),
+        ([b"Wann", b"kommst", b"du?"], "du", "?", "en"),
+        ("그는 1981년)이다.", "1981년)이다", ".", "ko"),
+        ("왜냐하면, 그는", "왜냐하면", ",", "ko"),
+        ("我爱你。他也爱我", "我爱你", "。", "zh"),
+        ("東京です。", "東京です", "。", "ja"),
+        ("ماذا؟", "ماذا", "؟", "en"),
     ],
 )
-def test_attached_punctuation_is_reported_with_an_example(sentence, word, mark, caplog):
+def test_attached_punctuation_is_reported_with_an_example(sentence, word, mark, language, caplog):
     assert list(warn_of_raw_text([sentence])) == [sentence]
     assert f"1 of 1 sentences look like raw text: '{word}{mark}" in caplog.text
     assert f"not as '{word}' and '{mark}" in caplog.text
-    assert 'tokenizer="en"' in caplog.text
+    assert f'tokenizer="{language}"' in caplog.text
 
 
 @pytest.mark.parametrize(

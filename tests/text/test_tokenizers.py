@@ -3,56 +3,129 @@ import sys
 
 import pytest
 import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from development_data import shared
 from elmo_tf.extras import MissingExtraError
-from elmo_tf.text.tokenizers import SpacyTokenizer, Token, tokenized, tokenizer_of
+from elmo_tf.text.reading import read_lines
+from elmo_tf.text.tokenizers import LANGUAGES, LanguageTokenizer, Token, tokenized, tokenizer_of
+
+# A text of each language, and its tokens, with sentences separated by |.
+EXAMPLES = {
+    "en": ("  Don't go, 서울 😀!  It is 5 p.m.", "Do n't go , 서울 😀 ! | It is 5 p.m."),
+    "xx": (
+        "1981년)이다. “Sí!” L'été 2.5-3.5%, x@y.org... 国家。",
+        "1981년 ) 이다 . | “ Sí ! ” | L'été 2.5-3.5 % , x@y.org ... | 国家 。",
+    ),
+    "ko": (
+        "제임스 얼 카터는 1981년)이다. 영화를 봤다ㅋㅋ 재밌어요 또 보고 싶다",
+        "제임스 얼 카터는 1981년 ) 이다 . | 영화를 봤다ㅋㅋ | 재밌어요 | 또 보고 싶다",
+    ),
+    "ko-morph": ("학교에 갔다. 또 왔다!", "학교 에 갔 다 . | 또 왔 다 !"),
+    "ja": (
+        "国家公務員は、東京に行った。「はい！」",
+        "国家 公務 員 は 、 東京 に 行っ た 。 | 「 はい ！ 」",
+    ),
+    "zh": ("我们于1949年成立，ABC。你好！", "我们 于 1949 年 成立 ， ABC 。 | 你好 ！"),
+    "th": ("ฉันรักภาษาไทย 2.5", "ฉัน รัก ภาษาไทย | 2.5"),
+}
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return SpacyTokenizer("en")
+def tokenizers():
+    return {language: LanguageTokenizer(language) for language in EXAMPLES}
 
 
-def test_text_is_split_into_sentences_and_tokens_with_offsets(tokenizer):
-    text = "  Don't go, 서울 😀!  It is 5 p.m. now."
-
-    sentences = tokenizer(text)
-
-    assert [[token.text for token in sentence] for sentence in sentences] == [
-        ["Do", "n't", "go", ",", "서울", "😀", "!"],
-        ["It", "is", "5", "p.m.", "now", "."],
-    ]
-    assert all(text[t.start : t.end] == t.text for sentence in sentences for t in sentence)
-
-
-def test_invalid_utf_8_is_kept(tokenizer):
-    assert tokenizer("a b \udcff c") == [
-        [Token("a", 0, 1), Token("b", 2, 3), Token("\udcff", 4, 5), Token("c", 6, 7)]
+@pytest.mark.parametrize("language", EXAMPLES)
+def test_text_is_split_into_sentences_and_tokens(language, tokenizers):
+    text, expected = EXAMPLES[language]
+    sentences = tokenizers[language](text)
+    assert [" ".join(token.text for token in sentence) for sentence in sentences] == [
+        sentence.strip() for sentence in expected.split("|")
     ]
 
 
-def test_a_spacy_token_that_contains_a_space_is_split(tokenizer):
+def check_offsets(tokenizer, text):
+    """Tokens are parts of the text in order, and only whitespace is between them."""
+    end = 0
+    for token in (token for sentence in tokenizer(text) for token in sentence):
+        assert token.text == text[token.start : token.end]
+        assert token.text.split() == [token.text]
+        assert text[end : token.start].split() == []
+        end = token.end
+    assert text[end:].split() == []
+
+
+# Parts of the examples, characters of their scripts, and any character, among them surrogates.
+LINES = st.lists(
+    st.one_of(
+        st.sampled_from([word for text, _ in EXAMPLES.values() for word in text.split()]),
+        st.text(
+            st.one_of(
+                st.sampled_from("가힣ᄒᆞᆫㅋあンー々国𠮷กำ็ａ１，。．！？「」👩🏽‍💻☀️é\u0301\0\ud800"),
+                st.characters(),
+            ),
+            max_size=6,
+        ),
+    ),
+    max_size=12,
+)
+SEPARATORS = st.sampled_from(["", " ", "  ", "\n", "\t", "\u3000", "\u00a0"])
+
+
+@pytest.mark.parametrize("language", EXAMPLES)
+@settings(max_examples=50)
+@given(parts=LINES, separator=SEPARATORS)
+def test_offsets_name_the_tokens_of_any_text(language, tokenizers, parts, separator):
+    check_offsets(tokenizers[language], separator.join(parts))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", EXAMPLES)
+@settings(max_examples=10_000, deadline=None)
+@given(parts=LINES, separator=SEPARATORS)
+def test_offsets_name_the_tokens_of_10000_texts(language, tokenizers, parts, separator):
+    check_offsets(tokenizers[language], separator.join(parts))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["ko", "ko-morph"])
+def test_offsets_name_the_tokens_of_korean_articles(language, tokenizers):
+    for line in read_lines(min(shared("data", "lm", "ko_wiki").iterdir())):
+        check_offsets(tokenizers[language], line)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_long_lines_are_accepted(language, tokenizers):
+    check_offsets(tokenizers[language], "国家한국어ไทย " * 10_000)
+
+
+def test_a_spacy_token_that_contains_a_space_is_split():
+    tokenizer = LanguageTokenizer("en")
     copied = pickle.loads(pickle.dumps(tokenizer))
     assert copied("A b.") == tokenizer("A b.")
-    tokenizer = copied
-    tokenizer._nlp.tokenizer = lambda text: spacy.tokens.Doc(
-        tokenizer._nlp.vocab, ["Hà Nội", "đẹp"], [True, False]
-    )
+    nlp = spacy.blank("en")
+    nlp.tokenizer = lambda text: spacy.tokens.Doc(nlp.vocab, ["Hà Nội", "đẹp"], [True, False])
+    tokenizer._cut = lambda text: [[(token.idx, token.idx + len(token)) for token in nlp(text)]]
     assert tokenizer("Hà Nội đẹp") == [[Token("Hà", 0, 2), Token("Nội", 3, 6), Token("đẹp", 7, 10)]]
 
 
-def test_texts_of_a_million_characters_are_accepted(tokenizer):
-    ((first, *_),) = tokenizer(" " * 1_000_000 + "The cat")
-
-    assert first == Token("The", 1_000_000, 1_000_003)
-
-
-def test_a_missing_language_package_raises_missing_extra_error(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pythainlp", None)
-    monkeypatch.setitem(sys.modules, "pythainlp.tokenize", None)
-
-    with pytest.raises(MissingExtraError, match="PyThaiNLP"):
-        SpacyTokenizer("th")
+@pytest.mark.parametrize(
+    ("language", "module", "packages"),
+    [
+        ("ko", "kiwipiepy", "kiwipiepy>="),
+        ("ja", "sudachipy", "sudachidict_core>=.*sudachipy>="),
+        ("zh", "rjieba", "rjieba>="),
+        ("th", "pythainlp.tokenize", "python-crfsuite>=.*pythainlp>="),
+    ],
+)
+def test_the_packages_of_a_language_are_named_if_they_are_missing(
+    language, module, packages, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=f"pip install .*{packages}"):
+        LanguageTokenizer(language)
 
 
 @pytest.mark.parametrize("found", [None, "a b", ["a", "b"], [["the", "cat"]], [Token("a", 0, 1)]])
@@ -62,8 +135,8 @@ def test_a_function_that_does_not_return_token_lists_is_refused(found):
 
 
 def test_unknown_languages_and_invalid_types_are_refused():
-    with pytest.raises(ValueError, match="spaCy has no tokenizer for the language 'qq'"):
-        tokenizer_of("qq")
+    with pytest.raises(ValueError, match=r"language 'kr'.*first letter: kmr, kn, ko, ko-morph, ky"):
+        tokenizer_of("kr")
     with pytest.raises(TypeError, match="code of a language"):
         tokenizer_of(3)
     assert tokenizer_of(None) is None
