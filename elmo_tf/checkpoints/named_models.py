@@ -56,10 +56,10 @@ class NamedModel:
 
     @property
     def files(self) -> list[Path]:
-        """The files that are on this machine."""
+        """The files that are on this machine, without an archive that is being unpacked."""
         paths = self.folder.iterdir() if self.folder.is_dir() else ()
-        shown = (path for path in paths if path.is_file() and path.name != RECORD)
-        return sorted(path for path in shown if not path.name.startswith("."))
+        shown = (path for path in paths if path.suffix != ".zip" and path.name != RECORD)
+        return sorted(path for path in shown if path.is_file() and not path.name.startswith("."))
 
     def fetch(self) -> Path:
         """Downloads missing files, and returns `folder`.
@@ -149,7 +149,8 @@ class NamedModel:
                     f"{', '.join(path.name for path in unpacked[:9])}. An ELMo model has "
                     f"options.json or encoder.pkl. The download ({self.addresses[0]}) was removed."
                 )
-            for file in sorted(home.iterdir(), key=lambda file: file.name in _LAST_UNPACKED):
+            files = [path for path in home.iterdir() if path.is_file()]
+            for file in sorted(files, key=lambda file: file.name in _LAST_UNPACKED):
                 os.replace(file, self.folder / file.name)
         archive.unlink(missing_ok=True)
 
