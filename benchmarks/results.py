@@ -184,7 +184,7 @@ def brief(scores: dict[str, Any]) -> dict[str, Any]:
 
 def tune(name: str, settings: dict[str, Any], folder: Path) -> None:
     """Fine-tunes the biLM on the training text of a task, and measures its perplexity."""
-    from elmo_tf.checkpoints.downloads import find_named_model
+    from elmo_tf.checkpoints.named_models import find_named_model
 
     model = STUDIES[name].settings["elmo"]
     folder.parent.mkdir(parents=True, exist_ok=True)

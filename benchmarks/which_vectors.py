@@ -247,7 +247,7 @@ def open_source(row: str, place: Place) -> Any:
 def _size(row: str, source: Any) -> dict[str, int]:
     """The number of parameters, and the bytes of the files that are read."""
     if row == "small_en":
-        from elmo_tf.checkpoints.downloads import find_named_model
+        from elmo_tf.checkpoints.named_models import find_named_model
 
         folder = find_named_model(MODEL).folder
         files = [folder / "options.json", folder / "weights.hdf5"]

@@ -24,7 +24,7 @@ from elmo_tf.settings import element_of, option_of, parse_value, settings_of, va
 
 # Modules of `elmo_tf.commands`, in the order of the help.
 _SUBCOMMANDS = (
-    *("tokenize", "vocab", "train", "evaluate", "score", "substitutes"),
+    *("models", "tokenize", "vocab", "train", "evaluate", "score", "substitutes"),
     *("probe", "senses", "neighbors", "compare"),
     *("convert", "export", "serve", "query", "embed", "distill", "diff", "task", "plot"),
 )
@@ -51,7 +51,7 @@ def _main(arguments: Any) -> int:
     plain_logs()
     try:
         options = _options_of(arguments)
-        if arguments.subcommand.uses_tensorflow:
+        if arguments.subcommand.needs_tensorflow:
             import_tensorflow()
         status = arguments.subcommand.run(*options)
         sys.stdout.flush()

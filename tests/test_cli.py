@@ -276,7 +276,8 @@ def test_an_error_prints_one_line_without_library_messages_and_a_traceback_with_
         command("convert", "no", "target", "--debug")
     result = process("convert", "no", "target")
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "elmo-tf: There is no checkpoint no.\n"
+    assert result.stderr.startswith("elmo-tf: There is no checkpoint no. The names of models are ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_closed_stdout_prints_no_error(command, trained, monkeypatch):

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from elmo_tf.checkpoints.downloads import MODEL_NAMES
 from elmo_tf.checkpoints.formats import OPTIONS_FILE
 from elmo_tf.checkpoints.load import load_config, open_checkpoint
+from elmo_tf.checkpoints.named_models import named_model
 from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
@@ -53,7 +53,7 @@ def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
     path = config.start_from
     if path is None:
         return config.bilm_config(num_tokens)
-    if path in MODEL_NAMES and Path(path).absolute() == Path(config.workdir).absolute():
+    if named_model(path) and Path(path).absolute() == Path(config.workdir).absolute():
         raise ValueError(
             f"`workdir` must not be {path!r} here: a directory of that name hides the model "
             f"{path} to start from. Choose another."

@@ -1,4 +1,12 @@
 """Loading and saving of checkpoints in all supported formats."""
 
-from elmo_tf.checkpoints.load import load_bilm as load_bilm
-from elmo_tf.checkpoints.save import save_bilm as save_bilm
+from elmo_tf.lazy import lazy_names
+
+_HOMES = {
+    "load_bilm": "elmo_tf.checkpoints.load",
+    "save_bilm": "elmo_tf.checkpoints.save",
+}
+
+__all__ = list(_HOMES)
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -12,10 +12,8 @@ from elmo_tf.checkpoints.downloads import (
     HUB,
     cache_folder,
     cached_file,
-    find_named_model,
     hub_folder,
     is_archive,
-    name_hint,
     unpack,
 )
 from elmo_tf.checkpoints.formats import (
@@ -27,6 +25,7 @@ from elmo_tf.checkpoints.formats import (
     Source,
 )
 from elmo_tf.checkpoints.manylangs import ManyLangsCheckpoint
+from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.published import PublishedCheckpoint
 from elmo_tf.checkpoints.tf1 import TF1Checkpoint
 from elmo_tf.config import BiLMConfig
@@ -62,9 +61,8 @@ def load_bilm(
             - `hf://owner/name` or `hf://owner/name@revision`, a repository with such files on the
               Hugging Face Hub, which is cached by its library
             - the name of a model, if no file has that name: "small-en", which is part of the
-              package, or one of the published "original", "small", "medium" and "5.5B", or
-              "manylangs-de" and the others of ELMoForManyLangs, which are downloaded to Keras's
-              cache.
+              package, or "original", "manylangs-de", "nlpl-212" or another that `elmo-tf models`
+              lists, which is downloaded to Keras's cache.
 
         stateful: see `BiLM`.
         token_embeddings: an HDF5 or safetensors file with the array `embedding`, one row per token
@@ -137,8 +135,6 @@ def has_softmax(path: Source) -> bool:
 
 def load_vocabulary(path: Source) -> Vocabulary | None:
     """Returns the vocabulary of a checkpoint, or None. `path`: see `load_bilm`."""
-    if _is_published(path):
-        return None
     with open_checkpoint(path) as checkpoint:
         return checkpoint.vocabulary()
 

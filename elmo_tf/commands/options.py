@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
 
+from elmo_tf.checkpoints.named_models import brief_names
 from elmo_tf.config import LAYERS
 from elmo_tf.extras import require_extra
 from elmo_tf.files import json_text, refuse_file, write_json
@@ -21,11 +22,9 @@ from elmo_tf.settings import Texts, checked_dataclass, setting, settings_of
 STDIN = "-"  # in place of a text file
 # Where the format of files of vectors is described, for help texts.
 VECTORS_GUIDE = "format: docs/guides/integrations.md, Vectors of other models"
-# A literal, because the modules with the names of the models are slow to import.
 CHECKPOINT = (
-    "directory, archive (.zip, .tar.gz), URL or name of a checkpoint; names: small-en (included); "
-    "original, small, medium, 5.5B, manylangs-de and other languages (downloaded); "
-    "hf://OWNER/NAME (Hugging Face Hub)"
+    f"directory, archive (.zip, .tar.gz), URL or name of a checkpoint; names: {brief_names()} (see "
+    "elmo-tf models); hf://OWNER/NAME (Hugging Face Hub)"
 )
 
 
@@ -38,8 +37,8 @@ class Subcommand:
     example: str  # a command that works as pasted
     run: Any = None  # the function; its parameters are checked dataclasses (`elmo_tf.settings`)
     epilog: str | None = None
+    needs_tensorflow: bool = True  # which is then imported before the function is called
     leave_out: Sequence[str] = ()  # settings without an option
-    uses_tensorflow: bool = True
     metavar: str = ""  # the general name of the further subcommands
     subcommands: Sequence["Subcommand"] = ()
 

@@ -32,7 +32,7 @@ class _TokenizeOptions:
     overwrite: Overwrite = False
 
 
-@subcommand("elmo-tf tokenize raw.txt --language de --output german.txt", uses_tensorflow=False)
+@subcommand("elmo-tf tokenize raw.txt --language de --output german.txt", needs_tensorflow=False)
 def tokenize(options: _TokenizeOptions) -> None:
     """Split raw text into sentences and tokens, as vocab and train read them."""
     from elmo_tf.cores import num_cores

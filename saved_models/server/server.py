@@ -11,9 +11,9 @@ from pathlib import Path
 
 from absl import logging
 
-from elmo_tf.checkpoints.downloads import name_hint
 from elmo_tf.checkpoints.formats import Source
 from elmo_tf.checkpoints.load import is_checkpoint, open_checkpoint
+from elmo_tf.checkpoints.named_models import name_hint
 from elmo_tf.saved_models.exporting.export import export
 from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint

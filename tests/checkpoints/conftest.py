@@ -1,10 +1,13 @@
 import contextlib
+import dataclasses
 import functools
 import http.server
 import threading
+from pathlib import Path
 
 import pytest
 
+from elmo_tf.checkpoints.named_models import MODELS
 from reference import manylangs as manylangs_reference
 from reference import tf1_training
 from torch_files import legacy_file
@@ -54,3 +57,17 @@ def website(tmp_path, monkeypatch, start_server):
             pass
 
     return folder, start_server(functools.partial(Quiet, directory=str(folder)))
+
+
+@pytest.fixture
+def serve_named(website, monkeypatch):
+    """A function that moves the files of a named model to the website, and returns their paths."""
+    folder, address = website
+
+    def serve(name):
+        files = [folder / Path(file).name for file in MODELS[name].addresses]
+        addresses = tuple(f"{address}/{file.name}" for file in files)
+        monkeypatch.setitem(MODELS, name, dataclasses.replace(MODELS[name], addresses=addresses))
+        return files
+
+    return serve

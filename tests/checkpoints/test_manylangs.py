@@ -11,7 +11,7 @@ import pytest
 
 import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
-from elmo_tf.checkpoints import downloads
+from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import load_config, load_language_model
 from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
 from elmo_tf.models.bilm import model_digest
@@ -208,23 +208,24 @@ def test_a_model_of_the_published_shape_loads_within_10_seconds(tmp_path):
 
 
 @pytest.fixture
-def archive(website, monkeypatch, tmp_path, manylangs):
-    """Serves a checkpoint under a published file name; returns its cache folder."""
-    folder, address = website
-    monkeypatch.setattr(downloads, "_MANYLANGS_ADDRESS", address)
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
-    with zipfile.ZipFile(folder / "142.zip", "w") as packed:
+def archive(serve_named, tmp_path, manylangs):
+    """The served archive of a named model, and the cache folder of the model."""
+    (served,) = serve_named("manylangs-de")
+    with zipfile.ZipFile(served, "w") as packed:
         for file in manylangs.iterdir():
             packed.write(file, file.name)
-    return tmp_path / "home" / "elmo_tf" / "manylangs-de"
+    return served, tmp_path / "home" / "elmo_tf" / "manylangs-de"
 
 
-def test_a_named_model_is_downloaded_and_unpacked_once(archive, manylangs, website):
-    first = load_bilm("manylangs-de")
-    (website[0] / "142.zip").unlink()
+@pytest.mark.parametrize("name", ["manylangs-de", "nlpl-142"])
+def test_a_named_model_is_downloaded_and_unpacked_once(archive, manylangs, name):
+    served, cache = archive
+    first = load_bilm(name)
+    served.unlink()
 
     assert model_digest(load_bilm("manylangs-de")) == model_digest(first)
-    assert {file.name for file in archive.iterdir()} == {file.name for file in manylangs.iterdir()}
+    names = {file.name for file in manylangs.iterdir()}
+    assert {file.name for file in cache.iterdir()} == {"checksums.json", *names}
 
 
 @pytest.mark.parametrize("is_later", [False, True])
@@ -232,13 +233,13 @@ def test_two_processes_may_unpack_a_named_model_at_once(archive, is_later, monke
     def unpack_concurrently(file, folder):
         if is_later:
             unpack(file, folder)
-        monkeypatch.setattr(downloads, "unpack", unpack)
-        downloads.NamedModel("manylangs-de").fetch()
+        monkeypatch.setattr(named_models, "unpack", unpack)
+        named_models.named_model("manylangs-de").fetch()
         if not is_later:
             unpack(file, folder)
 
-    unpack = downloads.unpack
-    monkeypatch.setattr(downloads, "unpack", unpack_concurrently)
+    unpack = named_models.unpack
+    monkeypatch.setattr(named_models, "unpack", unpack_concurrently)
 
-    assert downloads.NamedModel("manylangs-de").fetch() == archive
-    assert not list(archive.glob("*.zip"))
+    assert named_models.named_model("manylangs-de").fetch() == archive[1]
+    assert not list(archive[1].glob("*.zip"))

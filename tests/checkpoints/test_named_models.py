@@ -1,30 +1,31 @@
+import dataclasses
+import json
+import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import elmo_tf
 from elmo_tf import load_bilm
-from elmo_tf.checkpoints import downloads
+from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import has_softmax, load_language_model, load_vocabulary
+from elmo_tf.checkpoints.named_models import MODELS, RECORD, named_model
 
 SENTENCES = ["the cat sat", "", "한국어"]
-MEDIUM = "elmo_2x2048_256_2048cnn_1xhighway"
-SMALL = "elmo_2x1024_128_2048cnn_1xhighway"
 
 
 @pytest.fixture
-def published(website, monkeypatch, checkpoint_directory):
-    """A function that serves a small checkpoint under a published name; returns its folder."""
-    folder, address = website
-    monkeypatch.setattr(downloads, "_ADDRESS", address)
+def published(serve_named, checkpoint_directory):
+    """A function that serves a small checkpoint as a published model; returns its files."""
 
     def put(name):
-        target = folder / name.removeprefix("elmo_")
-        target.mkdir()
-        for file in ("options.json", "weights.hdf5"):
-            shutil.copy(checkpoint_directory / file, target / f"{name}_{file}")
-        return target
+        files = serve_named(name)
+        for file, source in zip(files, ("options.json", "weights.hdf5"), strict=True):
+            shutil.copy(checkpoint_directory / source, file)
+        return files
 
     return put
 
@@ -36,41 +37,118 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "home" / "elmo_tf"
 
 
-def test_a_published_model_is_downloaded_once(published, cache, bilm):
-    folder = published(MEDIUM)
+@pytest.mark.parametrize("name", ["medium", "pubmed"])
+def test_a_published_model_is_downloaded_once(published, cache, bilm, name):
+    files = published(name)
 
-    first = load_bilm("medium")(SENTENCES)["layers"]
-    shutil.rmtree(folder)
-    again = load_bilm("medium")(SENTENCES)["layers"]
+    first = load_bilm(name)(SENTENCES)["layers"]
+    for file in files:
+        file.unlink()
+    again = load_bilm(name)(SENTENCES)["layers"]
 
     np.testing.assert_array_equal(first, bilm(SENTENCES)["layers"])
     np.testing.assert_array_equal(again, first)
-    assert sorted(file.name for file in (cache / "medium").iterdir()) == [
-        f"{MEDIUM}_options.json",
-        f"{MEDIUM}_weights.hdf5",
-    ]
+    assert load_vocabulary(name) is None
+    names = {file.name for file in files}
+    assert {file.name for file in (cache / name).iterdir()} == {RECORD, *names}
 
 
-def test_the_offline_error_names_the_files_and_their_target_folder(monkeypatch, cache):
-    monkeypatch.setattr(downloads, "_ADDRESS", "http://127.0.0.1:9/elmo")
+@pytest.mark.parametrize("name", ["medium", "seqvec", "manylangs-de"])
+def test_the_offline_error_names_the_files_and_their_target_folder(monkeypatch, cache, name):
+    files = [f"http://127.0.0.1:9/{Path(file).name}" for file in MODELS[name].addresses]
+    model = dataclasses.replace(MODELS[name], addresses=tuple(files))
+    monkeypatch.setitem(MODELS, name, model)
     wanted = (
-        rf"Cannot download http.*{MEDIUM}_options.json: .* without a network, "
-        rf"download http://127.0.0.1:9/elmo/{MEDIUM[5:]}/{MEDIUM}_options.json and http.*"
-        rf"{MEDIUM}_weights.hdf5 elsewhere, and copy to {cache}/medium without"
+        rf"Cannot download {files[0]}: .* without a network, download {' and '.join(files)} "
+        rf"elsewhere, and copy to {cache}/{name} without"
     )
 
     with pytest.raises(OSError, match=wanted):
-        load_bilm("medium")
+        load_bilm(name)
 
 
-def test_weights_with_an_invalid_checksum_are_refused_but_not_deleted(published, cache):
-    published(SMALL)
+@pytest.mark.parametrize(("name", "checksum"), [("small", "sha256:747b"), ("seqvec", "md5:cede")])
+def test_files_with_another_checksum_than_the_published_are_refused_but_not_deleted(
+    published, cache, name, checksum
+):
+    published(name)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match=rf"{name}/.* is not the published file: .*{checksum}"):
+            load_bilm(name)
+    assert len(list((cache / name).iterdir())) == 2
+
+
+def test_files_without_a_published_checksum_are_compared_with_their_first_download(
+    published, cache
+):
+    options, _ = published("pt")
+    model = named_model("pt")
+    first = model.fetch() / options.name
+    text = options.read_text()
+    options.write_text(text + " ")
+    first.unlink()
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match=rf"{first} is not the file that was first downloaded"):
+            load_bilm("pt")
+    (cache / "pt" / RECORD).unlink()  # as the error says, to accept the file
+    load_bilm("pt")
+
+    recorded = json.loads((cache / "pt" / RECORD).read_text())[first.name]
+    first.write_text(text + "\n")
+    times = (recorded["changed"], recorded["changed"])
+    os.utime(first, times)
+    model.fetch()  # size and time are the same
+    with pytest.raises(ValueError, match=f"not {recorded['checksum']}"):
+        model.check()
+
+
+@pytest.fixture
+def nlpl(website, monkeypatch):
+    """A function that serves files as number 212 of the NLPL repository."""
+    folder, address = website
+    monkeypatch.setattr(named_models, "REPOSITORY", address)
+    (folder / "20").mkdir()
+
+    def serve(files):
+        with zipfile.ZipFile(folder / "20" / "212.zip", "w") as packed:
+            for name, content in files.items():
+                packed.writestr(name, content)
+
+    return serve
+
+
+def test_models_of_the_nlpl_repository_are_loaded_by_number(
+    nlpl, cache, checkpoint_directory, bilm
+):
+    files = {name: (checkpoint_directory / name).read_bytes() for name in ("options.json",)}
+    files["model.hdf5"] = (checkpoint_directory / "weights.hdf5").read_bytes()
+    nlpl({**files, "vocab.txt": "<S>\n</S>\n<UNK>\nthe\n", "meta.json": "{}"})
+
+    layers = load_bilm("nlpl-212")(SENTENCES)["layers"]
+
+    np.testing.assert_array_equal(layers, bilm(SENTENCES)["layers"])
+    assert load_vocabulary("nlpl-212").tokens[-1] == "the"
+    (cache / "nlpl-212" / "model.hdf5").unlink()  # downloads the archive again
+    assert (named_model("nlpl-212").fetch() / "model.hdf5").is_file()
+
+
+@pytest.mark.parametrize(
+    ("meta", "what"),
+    [
+        ({"algorithm": {"name": "fastText Skipgram"}}, r" but fastText Skipgram \(meta.json\)"),
+        ([], ""),
+    ],
+)
+def test_other_models_of_the_nlpl_repository_are_named_in_the_error(nlpl, cache, meta, what):
+    nlpl({"meta.json": json.dumps(meta), "model.bin": "0"})
 
     with pytest.raises(
-        ValueError, match=rf"{SMALL}_weights.hdf5 is not the published file: .*747b"
+        ValueError, match=rf"nlpl-212 is not an ELMo model{what}: it holds meta.json, model.bin\."
     ):
-        load_bilm("small")
-    assert (cache / "small" / f"{SMALL}_weights.hdf5").exists()
+        load_bilm("nlpl-212")
+    assert not list((cache / "nlpl-212").iterdir())
 
 
 def test_a_folder_takes_precedence_over_a_model_name(
@@ -95,6 +173,11 @@ BUILT_IN = r"There is no checkpoint .*\. Did you mean the built-in model 'small-
         ("./small-en", BUILT_IN),
         (Path("small-en"), BUILT_IN),
         (("small-en", "small-en"), BUILT_IN),
+        (
+            "bert",
+            r"There is no checkpoint bert\. The names .*small-en.*nlpl-N \(see elmo-tf models",
+        ),
+        ("options.json", r"There is no checkpoint options.json\.$"),
         ("orignal", r"Did you mean the published model 'original'\?"),
         ("/nowhere/run", r"There is no checkpoint /nowhere/run\.$"),
     ],
@@ -106,12 +189,10 @@ def test_a_path_or_a_misspelled_name_gets_a_suggestion(path, message):
 
 
 def test_an_html_page_in_place_of_a_file_is_not_cached(published, cache, bilm):
-    folder = published(MEDIUM)
-    for name, kind in (("options.json", "JSON"), ("weights.hdf5", "HDF5")):
-        file = folder / f"{MEDIUM}_{name}"
+    for file, kind in zip(published("medium"), ("JSON", "HDF5"), strict=True):
         content = file.read_bytes()
         file.write_text("<html>Please log in</html>")
-        with pytest.raises(OSError, match=rf"Cannot download .*{name}: the response is not {kind}"):
+        with pytest.raises(OSError, match=f"download .*{file.name}: the response is not {kind}"):
             load_bilm("medium")
         file.write_bytes(content)
     assert load_bilm("medium").config == bilm.config
@@ -126,7 +207,8 @@ def test_the_error_names_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
 
 
 def test_missing_built_in_model_files_raise_an_error(monkeypatch):
-    monkeypatch.setattr(downloads, "_SHIPPED", {"small-en": "none"})
+    model = dataclasses.replace(MODELS["small-en"], package_folder="none")
+    monkeypatch.setitem(MODELS, "small-en", model)
 
     with pytest.raises(
         FileNotFoundError, match=r"files of small-en are missing in .*none: .*Reinstall"
@@ -134,9 +216,19 @@ def test_missing_built_in_model_files_raise_an_error(monkeypatch):
         load_bilm("small-en")
 
 
-@pytest.mark.parametrize("name", ["original", "5.5B", "manylangs-de"])
-def test_published_models_have_no_softmax_and_no_vocabulary(name, cache):
+@pytest.mark.parametrize("name", ["original", "5.5B", "manylangs-de", "nlpl-212"])
+def test_published_models_have_no_softmax(name, cache):
     assert not has_softmax(name)
     with pytest.raises(FileNotFoundError, match=rf"model {name} has no softmax.*--from"):
         load_language_model(name)
-    assert load_vocabulary(name) is None
+
+
+def test_the_guide_lists_the_named_models():
+    guide = Path(elmo_tf.__file__).parents[1] / "docs" / "guides" / "checkpoints.md"
+    lines = guide.read_text("utf-8").splitlines()
+    for model in MODELS.values():
+        if not model.name.startswith("manylangs-"):
+            width = f"{model.output_dim:,}" if model.output_dim else "?"
+            size = f"{model.million_parameters:.1f} M" if model.million_parameters else "?"
+            facts = [f"`{model.name}`", model.text, width, size, model.license or "?", model.source]
+            assert f"| {' | '.join(facts)} |" in lines

@@ -1,0 +1,292 @@
+"""Models with a name: where they come from, their files in the cache, and the checksums of these.
+
+`elmo-tf models` lists the table `MODELS`. This module imports neither TensorFlow nor Keras.
+"""
+
+import contextlib
+import dataclasses
+import difflib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
+from elmo_tf.files import write_json
+
+# The checksums of the files in the same directory.
+RECORD = "checksums.json"
+# The files that recognize a model, of ELMoForManyLangs or the original's format. They are unpacked
+# last: if one is there, all files are.
+_LAST_UNPACKED = ("encoder.pkl", "options.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedModel:
+    """A model that is part of the package or downloaded when it is first used."""
+
+    name: str
+    text: str  # the language, and if known the size, of the training text
+    output_dim: int | None  # width of a token's vector in one layer; None: not known
+    million_parameters: float | None
+    license: str | None
+    source: str
+    addresses: tuple[str, ...] = ()  # of its files, or of one zip file
+    # By file name, with the algorithm: "sha256:…". Other files are compared with their first
+    # download.
+    checksums: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    package_folder: str | None = None  # in `elmo_tf.saved_models`, if it is part of the package
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the model is part of the package."""
+        return self.package_folder is not None
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the files, which `fetch` fills."""
+        if self.is_built_in:
+            return Path(str(resources.files("elmo_tf.saved_models") / self.package_folder))
+        return cache_folder(self.name)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are on this machine, without an archive that is being unpacked."""
+        paths = self.folder.iterdir() if self.folder.is_dir() else ()
+        shown = (path for path in paths if path.suffix != ".zip" and path.name != RECORD)
+        return sorted(path for path in shown if path.is_file() and not path.name.startswith("."))
+
+    def fetch(self) -> Path:
+        """Downloads missing files, and returns `folder`.
+
+        Raises:
+            FileNotFoundError: this installation lacks the files of a built-in model.
+            OSError: a file cannot be downloaded. The message names the files and where to put
+                them.
+            ValueError: a checksum is wrong, or an archive is damaged or holds no ELMo model.
+        """
+        if self.is_built_in:
+            if not any(self.folder.glob("*weights.hdf5")):
+                raise FileNotFoundError(
+                    f"The files of {self.name} are missing in {self.folder}: this installation was "
+                    "built without them. Reinstall elmo_tf, or pass a checkpoint directory."
+                )
+            return self.folder
+        is_archive = self.addresses[0].endswith(".zip")
+        if not (is_archive and self._is_unpacked()):
+            files = [self._fetched(address) for address in self.addresses]
+            if is_archive:
+                self._unpack(files[0])
+        self.check(only_changed=True)
+        return self.folder
+
+    def check(self, only_changed: bool = False) -> None:
+        """Compares downloaded files with their checksums, and records those of new files.
+
+        Args:
+            only_changed: whether to skip files that have the recorded size and time of change.
+
+        Raises:
+            ValueError: a file is not the published one, or not the one that was first downloaded.
+        """
+        recorded = self._recorded()
+        found = dict(recorded)
+        for file in self.files:
+            status, known = file.stat(), recorded.get(file.name, {})
+            state = {"size": status.st_size, "changed": int(status.st_mtime)}
+            if only_changed and known.items() >= state.items():
+                continue
+            expected = self.checksums.get(file.name) or known.get("checksum")
+            algorithm = expected.partition(":")[0] if expected else "sha256"
+            with open(file, "rb") as stream:
+                checksum = f"{algorithm}:{hashlib.file_digest(stream, algorithm).hexdigest()}"
+            if expected not in (None, checksum):
+                kind, remedy = "the published file", ""
+                if file.name not in self.checksums:
+                    kind = "the file that was first downloaded"
+                    remedy = (
+                        f" If it was published anew, remove {self.folder / RECORD} to accept it."
+                    )
+                raise ValueError(
+                    f"{file} is not {kind}: its checksum is {checksum}, not {expected}. It is "
+                    f"incomplete or was changed. Remove it to download it again.{remedy}"
+                )
+            found[file.name] = {"checksum": checksum, **state}
+        if found != recorded:
+            with contextlib.suppress(OSError):  # a cache that cannot be written
+                write_json(self.folder / RECORD, found)
+
+    def _fetched(self, address: str) -> Path:
+        try:
+            return cached_file(address, self.folder)
+        except OSError as error:
+            raise OSError(
+                f"{error}. To install the model {self.name} without a network, download "
+                f"{' and '.join(self.addresses)} elsewhere, and copy to {self.folder} "
+                "without renaming."
+            ) from error
+
+    def _unpack(self, archive: Path) -> None:
+        """Unpacks an archive into its folder, and removes it."""
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=self.folder) as part:
+            try:
+                unpack(archive, part)
+            except FileNotFoundError:
+                if self._is_unpacked():  # by another process, which has removed the archive
+                    return
+                raise
+            unpacked = sorted(path for path in Path(part).rglob("*") if path.is_file())
+            home = next((path.parent for path in unpacked if path.name in _LAST_UNPACKED), None)
+            if home is None:
+                archive.unlink(missing_ok=True)
+                raise ValueError(
+                    f"{self.name} is not an ELMo model{_algorithm(Path(part))}: it holds "
+                    f"{', '.join(path.name for path in unpacked[:9])}. An ELMo model has "
+                    f"options.json or encoder.pkl. The download ({self.addresses[0]}) was removed."
+                )
+            files = [path for path in home.iterdir() if path.is_file()]
+            for file in sorted(files, key=lambda file: file.name in _LAST_UNPACKED):
+                os.replace(file, self.folder / file.name)
+        archive.unlink(missing_ok=True)
+
+    def _is_unpacked(self) -> bool:
+        has_last = any((self.folder / name).is_file() for name in _LAST_UNPACKED)
+        return has_last and all((self.folder / name).is_file() for name in self._recorded())
+
+    def _recorded(self) -> dict[str, dict[str, Any]]:
+        """By file name: `checksum`, `size` in bytes, and `changed` in seconds."""
+        file = self.folder / RECORD
+        return json.loads(file.read_text("utf-8")) if file.is_file() else {}
+
+
+def _algorithm(folder: Path) -> str:
+    """What an archive of the NLPL repository holds, by its metadata."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        meta = json.loads((folder / "meta.json").read_text("utf-8"))
+        return f" but {meta['algorithm']['name']} (meta.json)"
+    return ""
+
+
+_ALLENNLP = "https://allennlp.s3.amazonaws.com/models/elmo"
+_SEQVEC = "https://rostlab.org/~deepppi/embedding_repo/embedding_models/seqvec"
+REPOSITORY = "http://vectors.nlpl.eu/repository"
+_PETERS = ("Apache-2.0", "Peters et al. 2018")
+_CONTRIBUTED = "contributed to AllenNLP"
+
+# ELMoForManyLangs (Che et al. 2018): the languages of its archives, 11/136.zip to 11/179.zip.
+LANGUAGES = (  # noqa: SIM905
+    "ar bg ca cs cu da de el en es et eu fa fi fr ga gl grc he hi hr hu id it ja ko la lv nl nb nn "
+    "pl pt ro ru sk sl sv tr ug uk ur vi zht"
+).split()
+_FIRST_ARCHIVE = 136
+
+
+def _published(shape: str) -> tuple[str, str]:
+    stem = f"{_ALLENNLP}/{shape}/elmo_{shape}"
+    return f"{stem}_options.json", f"{stem}_weights.hdf5"
+
+
+def _contributed(folder: str, *files: str) -> tuple[str, ...]:
+    return tuple(f"{_ALLENNLP}/contributed/{folder}/{file}" for file in files)
+
+
+_MODELS = (
+    NamedModel(
+        *("small-en", "English, 44 M tokens", 384, 6.8, "Apache-2.0", "elmo_tf"),
+        package_folder="small_en",
+    ),
+    NamedModel(
+        *("small", "English, 769 M tokens", 256, 13.6, *_PETERS),
+        _published("2x1024_128_2048cnn_1xhighway"),
+        {
+            "elmo_2x1024_128_2048cnn_1xhighway_weights.hdf5": "sha256:"
+            "747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229"
+        },
+    ),
+    NamedModel(
+        *("medium", "English, 769 M tokens", 512, 28.0, *_PETERS),
+        _published("2x2048_256_2048cnn_1xhighway"),
+    ),
+    NamedModel(
+        *("original", "English, 769 M tokens", 1024, 93.6, *_PETERS),
+        _published("2x4096_512_2048cnn_2xhighway"),
+    ),
+    NamedModel(
+        *("5.5B", "English, 5.5 billion tokens", 1024, 93.6, *_PETERS),
+        _published("2x4096_512_2048cnn_2xhighway_5.5B"),
+    ),
+    NamedModel(
+        *("pubmed", "English, PubMed", 1024, 93.6, None, _CONTRIBUTED),
+        _contributed(
+            "pubmed",
+            "elmo_2x4096_512_2048cnn_2xhighway_options.json",
+            "elmo_2x4096_512_2048cnn_2xhighway_weights_PubMed_only.hdf5",
+        ),
+    ),
+    NamedModel(
+        *("pt", "Portuguese", None, None, None, _CONTRIBUTED),
+        _contributed("pt", "elmo_pt_options.json", "elmo_pt_weights.hdf5"),
+    ),
+    NamedModel(
+        *("seqvec", "proteins, UniRef50", 1024, 93.6, None, "Heinzinger et al. 2019"),
+        (f"{_SEQVEC}/options.json", f"{_SEQVEC}/weights.hdf5"),
+        {
+            "options.json": "md5:cede355187778de3ac302a83c761f5f9",
+            "weights.hdf5": "md5:0249d59249a50b43b79f641ff2ba7e88",
+        },
+    ),
+    *(
+        NamedModel(
+            *(f"manylangs-{language}", language, 1024, None, None, "Che et al. 2018"),
+            (f"{REPOSITORY}/11/{archive}.zip",),
+        )
+        for archive, language in enumerate(LANGUAGES, start=_FIRST_ARCHIVE)
+    ),
+)
+MODELS = {model.name: model for model in _MODELS}
+
+
+def named_model(name: Any) -> NamedModel | None:
+    """Returns the model with this name: a key of `MODELS`, or `nlpl-N`. None if there is none."""
+    if not isinstance(name, str):
+        return None
+    number = re.fullmatch(r"nlpl-([1-9]\d*)", name)
+    if number is None:
+        return MODELS.get(name)
+    index = int(number[1]) - _FIRST_ARCHIVE
+    if 0 <= index < len(LANGUAGES):
+        return MODELS[f"manylangs-{LANGUAGES[index]}"]
+    addresses = (f"{REPOSITORY}/20/{number[1]}.zip",)
+    return NamedModel(name, "see meta.json", None, None, None, "NLPL repository", addresses)
+
+
+def find_named_model(path: Any) -> NamedModel | None:
+    """Returns the model with this name, or None if it is not a name or a path that exists."""
+    model = named_model(path)
+    return None if model is None or os.path.exists(path) else model
+
+
+def brief_names() -> str:
+    """The names for messages: those of one family are not listed singly."""
+    single = [model for model in MODELS.values() if not model.name.startswith("manylangs-")]
+    names = [f"{model.name} (included)" if model.is_built_in else model.name for model in single]
+    return ", ".join([*names, "manylangs-de and other languages", "nlpl-N"])
+
+
+def name_hint(path: str | os.PathLike) -> str:
+    """Returns a hint for errors: the model with the most similar name, or for a name, all names."""
+    path = Path(path)
+    names = {name.lower(): name for name in MODELS}
+    matches = difflib.get_close_matches(str(path).lower(), names, n=1, cutoff=0.7)
+    if matches:
+        name = names[matches[0]]
+        kind = "built-in" if MODELS[name].is_built_in else "published"
+        return f" Did you mean the {kind} model {name!r}? elmo-tf models lists the names."
+    if path.name != str(path) or path.suffix:
+        return ""
+    return f" The names of models are {brief_names()} (see elmo-tf models)."

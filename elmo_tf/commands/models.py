@@ -1,0 +1,76 @@
+"""The subcommand `models`: the models that have a name, and which of them are on this machine."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from absl import logging
+
+from elmo_tf.checkpoints.downloads import cache_folder
+from elmo_tf.checkpoints.named_models import LANGUAGES, MODELS, REPOSITORY, NamedModel, named_model
+from elmo_tf.commands.options import ReportOptions, subcommand
+from elmo_tf.settings import checked_dataclass, setting
+
+_FACTS = ("name", "text", "output_dim", "million_parameters", "license", "source", "addresses")
+# Names with a part that varies, by what they begin with.
+_FAMILIES = {
+    "manylangs-": ["manylangs-XX", f"{len(LANGUAGES)} languages", "1,024", "unknown"],
+    "nlpl-": ["nlpl-N", "depends on N", "depends on N", "unknown"],
+}
+
+
+@checked_dataclass(kw_only=True)
+class _ModelsOptions(ReportOptions):
+    check: bool = setting(
+        False,
+        "compare all downloaded files with their checksums, which were published, or else recorded "
+        "when the files were first used",
+    )
+
+
+@subcommand("elmo-tf models", needs_tensorflow=False)
+def models(options: _ModelsOptions) -> None:
+    """List the named models and which of them are downloaded."""
+    cache = cache_folder("")
+    present = map(named_model, sorted(path.name for path in cache.glob("nlpl-*")))
+    known = {**MODELS, **{model.name: model for model in present if model is not None}}.values()
+    sizes = {model.name: sum(file.stat().st_size for file in model.files) for model in known}
+    problems = _problems(known) if options.check else []
+    content = [
+        {**{name: getattr(model, name) for name in _FACTS}, "bytes": sizes[model.name]}
+        for model in known
+    ]
+    options.report({"cache": str(cache), "models": content}, lambda: _listing(known, sizes, cache))
+    if problems:
+        raise ValueError(" ".join(problems))
+
+
+def _problems(known: Iterable[NamedModel]) -> list[str]:
+    downloaded = [model for model in known if not model.is_built_in and model.files]
+    problems = []
+    for model in downloaded:
+        try:
+            model.check()
+        except ValueError as error:
+            problems.append(str(error))
+    logging.info("%d of %d models are valid.", len(downloaded) - len(problems), len(downloaded))
+    return problems
+
+
+def _listing(known: Iterable[NamedModel], sizes: dict[str, int], cache: Path) -> str:
+    rows = [["name", "text", "vector", "license", "on disk"]]
+    on_disk: dict[str, list[str]] = {family: [] for family in _FAMILIES}
+    for model in known:
+        size = f"{sizes[model.name] / 1e6:,.1f} MB" if sizes[model.name] else "-"
+        family = next((family for family in _FAMILIES if model.name.startswith(family)), None)
+        if family is None:
+            width = f"{model.output_dim:,}" if model.output_dim else "unknown"
+            place = "included" if model.is_built_in else size
+            rows.append([model.name, model.text, width, model.license or "unknown", place])
+        elif sizes[model.name]:
+            on_disk[family].append(f"{model.name} {size}")
+    rows += [[*facts, ", ".join(on_disk[family]) or "-"] for family, facts in _FAMILIES.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    lines = [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in rows]
+    lines += ["", f"XX: {' '.join(LANGUAGES)}", f"N: a number of {REPOSITORY}", f"Cache: {cache}"]
+    return "\n".join(lines)

@@ -1,0 +1,52 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from elmo_tf.checkpoints.named_models import MODELS
+
+
+@pytest.fixture
+def downloads(tmp_path, monkeypatch):
+    """A cache with two models."""
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    for name in ("pt/elmo_pt_options.json", "nlpl-212/options.json"):
+        file = tmp_path / "elmo_tf" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(" " * 2_000_000)
+    return tmp_path / "elmo_tf"
+
+
+def test_models_are_listed_with_the_size_of_their_downloads(command, downloads):
+    _, out, _ = command("models")
+    content = json.loads(out)
+    assert content["cache"] == str(downloads)
+    sizes = {model["name"]: model["bytes"] for model in content["models"]}
+    assert list(sizes) == [*MODELS, "nlpl-212"]
+    assert (sizes["pt"], sizes["original"]) == (2_000_000, 0)
+
+    _, out, _ = command("models", "--format", "markdown")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert ["pt", "Portuguese", "unknown", "unknown", "2.0 MB"] in rows
+    assert ["nlpl-N", "depends on N", "depends on N", "unknown", "nlpl-212 2.0 MB"] in rows
+    assert out.endswith(f"Cache: {downloads}\n")
+
+
+def test_check_reports_changed_files_of_all_models(command, downloads, caplog):
+    assert command("models", "--check")[0] == 0
+    assert "2 of 2 models are valid." in caplog.text
+    for file in downloads.glob("*/*options.json"):
+        file.write_text("changed")
+
+    status, out, err = command("models", "--check")
+
+    assert status == 1
+    assert json.loads(out)
+    assert err.count("is not the file that was first downloaded") == 2
+
+
+def test_models_imports_no_tensorflow():
+    code = "import sys; from elmo_tf import cli; sys.argv[1:] = ['models']\n"
+    code += "try: cli.run()\nfinally: assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
