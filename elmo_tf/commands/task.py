@@ -27,6 +27,15 @@ _EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --
 _Workdir = Annotated[
     str, setting(is_positional=True, metavar="WORKDIR", help="work directory of elmo-tf task train")
 ]
+_Others = Annotated[
+    Texts,
+    setting(
+        name="--with",
+        metavar="WORKDIR",
+        help="further work directories: the models predict together, by the average of their "
+        "probabilities",
+    ),
+]
 _Vectors = Annotated[
     str | None,
     setting(
@@ -50,6 +59,7 @@ def train(config: TaskConfig) -> None:
 class _EvaluateOptions:
     workdir: _Workdir
     files: Texts = setting(is_positional=True, help="labeled files")
+    others: _Others = ()
     output: str | None = setting(None, "write the predictions, as elmo-tf task predict does")
     vectors: _Vectors = None
     overwrite: Overwrite = False
@@ -60,7 +70,9 @@ def evaluate(options: _EvaluateOptions) -> None:
     """Evaluate a task model on labeled files."""
     from elmo_tf.trainers.tasks.predict import evaluate_task
 
-    print_json(evaluate_task(**dataclasses.asdict(options)))
+    settings = dataclasses.asdict(options)
+    workdirs = settings.pop("workdir"), *settings.pop("others")
+    print_json(evaluate_task(workdirs, **settings))
 
 
 @checked_dataclass(kw_only=True)
@@ -82,6 +94,7 @@ class _PredictOptions:
         "answers; srl: props of CoNLL-2005, and the tokens in OUTPUT.words; coref: columns with "
         "entities in brackets)",
     )
+    others: _Others = ()
     input_format: InputFormat = None
     token_column: TokenColumn = None
     vectors: _Vectors = None
@@ -94,8 +107,9 @@ def predict(options: _PredictOptions) -> None:
     from elmo_tf.trainers.tasks.predict import predict_task
 
     settings = dataclasses.asdict(options)
+    workdirs = settings.pop("workdir"), *settings.pop("others")
     names = {"input": settings.pop("inputs"), "format": settings.pop("input_format")}
-    num_examples = predict_task(**names, **settings)
+    num_examples = predict_task(workdirs, **names, **settings)
     print_json({"output": options.output, "examples": num_examples})
 
 
@@ -103,6 +117,7 @@ def predict(options: _PredictOptions) -> None:
 class _ExportOptions:
     workdir: _Workdir
     directory: ModelDirectory
+    others: _Others = ()
     version: ModelVersion = 1
     overwrite: Overwrite = False
 
@@ -116,7 +131,7 @@ def export(options: _ExportOptions) -> None:
 
     where = options.directory, options.version, options.overwrite
     check_new_version(*where)
-    model = load_task(options.workdir)
+    model = load_task(options.workdir, *options.others)
     print(export_task(model, *where))
 
 

@@ -188,6 +188,14 @@ class Elmo(LayerMixes):
         """The biLM whose layers are mixed."""
         return self._untracked.bilm
 
+    def share_bilm(self, other: "Elmo") -> None:
+        """Replaces the biLM by that of another `Elmo` with the same weights, which saves memory.
+
+        Call it before the layer is called or compiled.
+        """
+        self._untracked = other._untracked
+        self._track_trackable(self.bilm, "bilm", overwrite=True)
+
     @property
     def num_layers(self) -> int:
         return self.bilm.config.lstm.num_layers + 1

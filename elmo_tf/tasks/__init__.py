@@ -5,10 +5,11 @@ from elmo_tf.lazy import lazy_names
 
 __all__ = (
     *("BCN", "BiDAF", "BiLSTM", "BiLSTMClassifier", "BiRNN", "CRF", "CRFTagger"),
-    *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Maxout", "SRLTagger", "TaskModel"),
-    *("TokenVectors", "WordEmbedding", "load_task"),
+    *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Ensemble", "Maxout", "SRLTagger"),
+    *("TaskModel", "TokenVectors", "WordEmbedding", "load_task"),
 )
 _HOMES = {
+    "Ensemble": "elmo_tf.tasks.ensemble",
     "TaskModel": "elmo_tf.tasks.task_model",
     "load_task": "elmo_tf.tasks.specification",
     **REGISTERED,

@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 import keras
 from absl import logging
 
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.elmo import Elmo, LayerMixes
+from elmo_tf.settings import read_record
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
+from elmo_tf.tasks.ensemble import Ensemble, check_same
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import LabelModel, TaskModel
 from elmo_tf.text.reading import read_lines
@@ -39,15 +41,50 @@ def _from_folder(task: str, module: str, name: str) -> Any:
     return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.{module}"), name)
 
 
-def load_task(workdir: str | os.PathLike) -> TaskModel:
+def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskModel | Ensemble:
     """Loads the best model of a work directory of `train_task`, to predict or to train further.
 
+    Args:
+        workdir: the work directory.
+        *others: further work directories. With them, the result is an `Ensemble`, whose members
+            share one biLM in memory.
+
     Raises:
-        FileNotFoundError: the directory has no model.
-        ValueError: the model or the record is damaged.
+        FileNotFoundError: a directory has no model.
+        ValueError: a model or record is damaged; or see `Ensemble`.
     """
-    folder = folder_of_run(workdir)
-    TaskConfig.resumed(folder)  # fails if the record is damaged
+    workdirs = workdir, *others
+    read_runs(*workdirs)
+    models: list[TaskModel] = []
+    for each in workdirs:
+        model = _load_model(Path(each))
+        if models and isinstance(model.elmo, Elmo):
+            model.elmo.share_bilm(models[0].elmo)
+        models.append(model)
+    return Ensemble(models, list(map(os.fspath, workdirs))) if others else models[0]
+
+
+def read_runs(
+    workdir: str | os.PathLike, *others: str | os.PathLike
+) -> tuple[TaskConfig, list[str]]:
+    """The settings and labels of a trained model, and the check that others fit it, by records."""
+    configs, records = [], []
+    for folder in map(folder_of_run, (workdir, *others)):
+        configs.append(TaskConfig.resumed(folder))  # fails if the record is damaged
+        records.append(read_record(folder / RECORD_FILE))
+        if others and configs[-1].fine_tune:
+            raise ValueError(
+                "The members of an ensemble must share one biLM, but the biLM of "
+                f"{folder} was trained with it (--fine-tune)."
+            )
+    names = list(map(os.fspath, (workdir, *others)))
+    check_same(names, "task", [(config.task,) for config in configs])
+    check_same(names, "labels", [record["labels"] for record in records])
+    check_same(names, "biLM or vectors", [((record["bilm"] or "none")[:12],) for record in records])
+    return configs[0], records[0]["labels"]
+
+
+def _load_model(folder: Path) -> TaskModel:
     try:
         return keras.saving.load_model(folder / MODEL_FILE, compile=False)
     except (TypeError, ValueError, zipfile.BadZipFile) as error:

@@ -53,6 +53,7 @@ class TaskModel(TrackedParts, TextModel):
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
     features: ClassVar[dict[str, tf.TensorSpec]] = {}
     labels: tuple[str, ...] = ()
+    shared_settings: ClassVar[tuple[str, ...]] = ()  # which members of an ensemble have in common
     _default_save_signature = None  # its inputs are strings
 
     def __init__(
@@ -73,13 +74,48 @@ class TaskModel(TrackedParts, TextModel):
         """The `Elmo` or `VectorMix`, or None."""
         return self.token_vectors.elmo
 
-    @abc.abstractmethod
+    @property
+    def members(self) -> tuple["TaskModel", ...]:
+        """The models that predict together, see `Ensemble`: this model alone."""
+        return (self,)
+
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
         """The predictions, with labels as strings. Works in a graph and eagerly.
 
         Args:
             inputs: see the call.
+
+        Returns:
+            See `decoded`.
         """
+        inputs = self.named_inputs(inputs)
+        return self.decoded(self(inputs), inputs)
+
+    @abc.abstractmethod
+    def decoded(self, outputs: Any, inputs: dict[str, Any]) -> dict[str, tf.Tensor]:
+        """The predictions from the outputs of the call.
+
+        Args:
+            outputs: see the call. A constant that is added to all scores of a softmax must not
+                matter.
+            inputs: the result of `named_inputs`.
+        """
+
+    def joint_predictions(
+        self, members: Sequence["TaskModel"], inputs: dict[str, Any]
+    ) -> dict[str, tf.Tensor]:
+        """The predictions of an `Ensemble`: those of the averaged probabilities of its members.
+
+        Args:
+            members: models that differ only in their weights and settings; one is this model.
+            inputs: the result of `named_inputs`.
+
+        Returns:
+            See `decoded`.
+        """
+        logs = [tf.nn.log_softmax(tf.cast(member(inputs), tf.float32)) for member in members]
+        # The log of the sum, which is that of the average and a constant.
+        return self.decoded(tf.reduce_logsumexp(tf.stack(logs), axis=0), inputs)
 
     @tf.autograph.experimental.do_not_convert
     def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -361,13 +397,13 @@ class Classifier(LabelModel):
         scores = tf.cast(outputs, tf.float32)
         return keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
 
-    def predictions(self, inputs):
+    def decoded(self, outputs, inputs):
         """See `TaskModel`.
 
         Returns:
             A dict: "label", string (batch,); "probabilities", float (batch, label).
         """
-        probabilities = tf.nn.softmax(tf.cast(self(inputs), tf.float32), axis=-1)
+        probabilities = tf.nn.softmax(tf.cast(outputs, tf.float32), axis=-1)
         names = tf.constant(self.labels)
         return {
             "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),

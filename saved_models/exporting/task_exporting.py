@@ -24,7 +24,7 @@ from elmo_tf.saved_models.exporting.verify import (
     compare_signatures,
     token_inputs,
 )
-from elmo_tf.tasks import CoreferenceModel, SRLTagger, TaskModel
+from elmo_tf.tasks import CoreferenceModel, Ensemble, SRLTagger, TaskModel
 from elmo_tf.text.inputs import checked, is_token, row_lengths
 from elmo_tf.text.sentences import split_tokens
 
@@ -46,7 +46,7 @@ _MEANINGS = {
 
 
 def export_task(
-    model: TaskModel,
+    model: TaskModel | Ensemble,
     directory: str | os.PathLike,
     version: int = 1,
     overwrite: bool = False,
@@ -60,7 +60,7 @@ def export_task(
     (README.md).
 
     Args:
-        model: a `TaskModel`.
+        model: a `TaskModel` or an `Ensemble`.
         directory, version, overwrite, check: see `export`.
 
     Returns:
@@ -98,7 +98,7 @@ class ExportedTask(tf.train.Checkpoint):
     `TaskModel.predictions`; outputs of documents are padded with -1.
 
     Args:
-        model: a `TaskModel`.
+        model: a `TaskModel` or an `Ensemble`.
 
     Attributes:
         signatures: the functions by signature name.
@@ -110,11 +110,11 @@ class ExportedTask(tf.train.Checkpoint):
         ValueError: `model` reads vectors of a file.
     """
 
-    def __init__(self, model: TaskModel):
+    def __init__(self, model: TaskModel | Ensemble):
         super().__init__()
-        if not isinstance(model, TaskModel):
+        if not isinstance(model, TaskModel | Ensemble):
             raise TypeError(
-                "A task model can be exported, such as a CRFTagger or a BCN. "
+                "A task model can be exported, such as a CRFTagger, or an Ensemble. "
                 f"Received: {model!r} (of type {type(model).__name__})."
             )
         if isinstance(model.elmo, VectorMix):
@@ -124,14 +124,15 @@ class ExportedTask(tf.train.Checkpoint):
             )
         values = {weight.value.ref(): weight.value for weight in model.weights}
         self.variables = list(values.values())
-        layers = list(model._flatten_layers())
+        first, *_ = model.members
+        layers = [layer for member in model.members for layer in member._flatten_layers()]
         if isinstance(model.elmo, Elmo):
             layers.append(model.elmo.bilm)
         tables = [getattr(layer, "lookup_table", None) for layer in layers]
         self.tables = [table for table in tables if table is not None]
-        if isinstance(model, CoreferenceModel):
+        if isinstance(first, CoreferenceModel):
             signatures = _of_documents(model)
-        elif isinstance(model, SRLTagger):
+        elif isinstance(first, SRLTagger):
             signatures = _of_predicates(model)
         else:
             signatures = _of_pairs(model) if len(model.texts) > 1 else _of_sentences(model)
@@ -242,7 +243,9 @@ def _card(exported: ExportedTask) -> str:
     if model.elmo is not None:
         placement = model.token_vectors.placement
         elmo = f"at the {'input and the output' if placement == 'both' else placement}"
-    name = type(model).__name__
+    name = type(model.members[0]).__name__
+    if len(model.members) > 1:
+        name = f"Ensemble of {len(model.members)} {name}"
     properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
     return model_card(
         f"{name}: {title}", exported, properties, _MEANINGS.__getitem__, exported.note

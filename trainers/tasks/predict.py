@@ -13,13 +13,13 @@ from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.progress import progress
-from elmo_tf.settings import read_record
 from elmo_tf.tasks.batches import Batches, distinct_texts
-from elmo_tf.tasks.config import RECORD_FILE, TaskConfig
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.ensemble import Ensemble
 from elmo_tf.tasks.specification import (
     TaskSpecification,
-    folder_of_run,
     load_task,
+    read_runs,
     specification_of,
 )
 from elmo_tf.tasks.task_model import TaskModel
@@ -33,7 +33,7 @@ _WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack
 
 
 def evaluate_task(
-    workdir: str | os.PathLike,
+    workdir: str | os.PathLike | Sequence[str | os.PathLike],
     files: str | os.PathLike | Sequence[str | os.PathLike],
     output: str | os.PathLike | None = None,
     overwrite: bool = False,
@@ -45,7 +45,8 @@ def evaluate_task(
     written to a file.
 
     Args:
-        workdir: the work directory of `train_task`.
+        workdir: the work directory of `train_task`, or several, whose models predict together, see
+            `Ensemble`.
         files: one or several labeled files, in the format of the training files.
         output: the file to write the predictions to, see `predict_task`; None keeps none. Defaults
             to None.
@@ -65,21 +66,22 @@ def evaluate_task(
     """
     if output is not None:
         refuse_file(output, overwrite)
-    config, labels = _read_settings(workdir)
+    workdirs = _as_list(workdir)
+    config, labels = read_runs(*workdirs)
     task = specification_of(config.task)
     for module in task.packages:
         require_extra(module, "tasks", "The score of this task")
     examples = task.read(_as_list(files), config, known=labels)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "predictions") if output is None else Path(output)
-        predicted = _write_predictions(task, workdir, examples, config, vectors, path, overwrite)
+        predicted = _write_predictions(task, workdirs, examples, config, vectors, path, overwrite)
         read = task.read_predictions(path, examples)
     gold = [task.gold(example) for example in examples]
     return task.scores(gold, predicted if read is None else read)
 
 
 def predict_task(
-    workdir: str | os.PathLike,
+    workdir: str | os.PathLike | Sequence[str | os.PathLike],
     input: str | os.PathLike | Sequence[str | os.PathLike],
     output: str | os.PathLike,
     format: str | None = None,
@@ -98,7 +100,7 @@ def predict_task(
     of entities.
 
     Args:
-        workdir: the work directory of `train_task`.
+        workdir: see `evaluate_task`.
         input: a file, or several, whose predictions are written to one output in their order:
             text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
             "classify" also `.tsv` and `.csv`, see `read_labeled`; for "snli" see `read_pairs`,
@@ -122,7 +124,8 @@ def predict_task(
             like columns; or a question or document is in several inputs.
     """
     refuse_file(output, overwrite)
-    config, labels = _read_settings(workdir)
+    workdirs = _as_list(workdir)
+    config, labels = read_runs(*workdirs)
     task = specification_of(config.task)
     for name, value in (("format", format), ("token_column", token_column)):
         if value is not None and name not in task.input_options:
@@ -136,7 +139,7 @@ def predict_task(
     examples = task.join_inputs(examples, files)
     texts = (text for example in examples for text in task.texts(example))
     collections.deque(warn_of_raw_text(texts), maxlen=0)
-    _write_predictions(task, workdir, examples, config, vectors, output, overwrite)
+    _write_predictions(task, workdirs, examples, config, vectors, output, overwrite)
     return task.count(examples)
 
 
@@ -146,15 +149,9 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
     ]
 
 
-def _read_settings(workdir: str | os.PathLike) -> tuple[TaskConfig, list[str]]:
-    """The settings and the labels of a trained model, without the model."""
-    folder = folder_of_run(workdir)
-    return TaskConfig.resumed(folder), read_record(folder / RECORD_FILE)["labels"]
-
-
 def _write_predictions(
     task: TaskSpecification,
-    workdir: str | os.PathLike,
+    workdirs: Sequence[str],
     examples: Sequence[Any],
     config: TaskConfig,
     vectors: str | os.PathLike | None,
@@ -175,7 +172,7 @@ def _write_predictions(
     source = _vector_file(config, vectors)
     if source is not None:
         source.check(distinct_texts(map(task.texts, examples)))
-    model = load_task(workdir)
+    model = load_task(*workdirs)
     if source is not None:
         _check_shape(source, model)
     uncached = dataclasses.replace(config, cache_gb=0.0)
@@ -199,7 +196,7 @@ def _vector_file(config: TaskConfig, vectors: str | os.PathLike | None) -> Vecto
     return open_vectors(config.vectors if vectors is None else vectors)
 
 
-def _check_shape(source: VectorSource, model: TaskModel) -> None:
+def _check_shape(source: VectorSource, model: TaskModel | Ensemble) -> None:
     shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
     if shape != expected:
         raise ValueError(
@@ -210,7 +207,7 @@ def _check_shape(source: VectorSource, model: TaskModel) -> None:
 
 def predict_batches(
     task: TaskSpecification,
-    model: TaskModel,
+    model: TaskModel | Ensemble,
     batches: Batches,
     examples: Sequence[Any],
     shown: bool = False,

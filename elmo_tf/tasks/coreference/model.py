@@ -88,6 +88,9 @@ class CoreferenceModel(TaskModel):
         "speakers": tf.TensorSpec((None, None), tf.string),
         "genre": tf.TensorSpec((1,), tf.string),
     }
+    shared_settings: ClassVar[tuple[str, ...]] = (
+        *("max_width", "span_ratio", "max_antecedents", "mention_loss", "genres"),
+    )
 
     def __init__(
         self,
@@ -186,9 +189,16 @@ class CoreferenceModel(TaskModel):
         return named
 
     def call(self, inputs, training=False):
+        return self._linked(inputs, *self._mention_scores(inputs, training), training)
+
+    def _mention_scores(self, inputs, training):
+        """The scores of all spans, float32 (token, width), and what `_linked` needs besides."""
         x, encoded, mask = self._encoded(inputs, training)
         scores, heads, widths = self.span_scores(x, encoded, training=training)
-        scores = tf.cast(scores, tf.float32)
+        return tf.cast(scores, tf.float32), x, encoded, mask, heads, widths
+
+    def _linked(self, inputs, scores, x, encoded, mask, heads, widths, training):
+        """The outputs of the call, for given scores of all spans."""
         sentences = tf.cast(tf.where(mask)[:, 0], tf.int32)
         is_candidate = candidates(sentences, self.settings["max_width"])
         num_tokens = tf.shape(scores)[0]
@@ -247,7 +257,7 @@ class CoreferenceModel(TaskModel):
             loss += self.settings["mention_loss"] * tf.reduce_sum(losses)
         return tf.repeat(loss, tf.minimum(tf.shape(scores)[0], 1))
 
-    def predictions(self, inputs):
+    def decoded(self, outputs, inputs):
         """See `TaskModel`.
 
         Returns:
@@ -255,7 +265,6 @@ class CoreferenceModel(TaskModel):
             positions in the document from 0: "mention_start", "mention_end" and "entity", each
             int32 (mention,). Entities are numbered from 0, in order of their first mention.
         """
-        outputs = self(inputs)
         is_mention = outputs["span_scores"] > 0
         if not self.settings["mention_loss"]:
             is_mention = tf.zeros_like(is_mention)
@@ -267,6 +276,20 @@ class CoreferenceModel(TaskModel):
             "mention_end": spans[:, 1],
             "entity": tf.boolean_mask(entities, has_entity),
         }
+
+    def joint_predictions(self, members, inputs):
+        """See `TaskModel`: average mention scores select spans; they and `s_a` determine the links.
+
+        Source: Lee et al. 2017.
+        """
+        parts = [member._mention_scores(inputs, False) for member in members]
+        scores = tf.add_n([of_member for of_member, *_ in parts]) / len(members)
+        outputs = [
+            member._linked(inputs, scores, *others, False)
+            for member, (_, *others) in zip(members, parts, strict=True)
+        ]
+        links = tf.add_n([each["antecedent_scores"] for each in outputs]) / len(members)
+        return self.decoded({**outputs[0], "antecedent_scores": links}, inputs)
 
     def entities(self, inputs: Any) -> list[list[tuple[int, int]]]:
         """Predicts the entities of a document.

@@ -97,6 +97,7 @@ class BiDAF(TaskModel):
     """
 
     texts: ClassVar[tuple[str, ...]] = ("passage", "question")
+    shared_settings: ClassVar[tuple[str, ...]] = ("max_answer",)
 
     def __init__(
         self,
@@ -209,7 +210,7 @@ class BiDAF(TaskModel):
         )
         return checked(y, is_inside, message, lengths, first, last)
 
-    def predictions(self, inputs):
+    def decoded(self, outputs, inputs):
         """See `TaskModel`.
 
         Returns:
@@ -218,11 +219,8 @@ class BiDAF(TaskModel):
             are preprocessed; "probability", float32 (batch,), of the answer among all spans of at
             most `max_answer` tokens. For a passage without tokens: 0, 0, `""` and 0.
         """
-        inputs = self.named_inputs(inputs)
         tokens = inputs["passage"]
-        start, end, probability = best_spans(
-            self(inputs), is_token(tokens), self.settings["max_answer"]
-        )
+        start, end, probability = best_spans(outputs, is_token(tokens), self.settings["max_answer"])
         predicted = {"answer_start": start, "answer_end": end, "probability": probability}
         if tokens.dtype == tf.string:
             predicted["answer"] = _joined_tokens(tokens, start, end)

@@ -6,7 +6,7 @@
 import abc
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -16,9 +16,18 @@ from elmo_tf.config_checks import check_rate
 from elmo_tf.models.elmo import LayerMixes
 from elmo_tf.tasks.layers import BiLSTM
 from elmo_tf.tasks.tag_schemes import constraints_of
-from elmo_tf.tasks.tagging.crf import CRF, CRFWeights, best_tags, tag_marginals
+from elmo_tf.tasks.tagging.crf import (
+    CRF,
+    CRFWeights,
+    best_tags,
+    constrained,
+    tag_marginals,
+    zero_weights,
+)
 from elmo_tf.tasks.task_model import NO_TAG, LabelModel, with_elmo
 from elmo_tf.text.inputs import checked, is_token
+
+_SMALLEST = 1e-37  # probability in float32 with a finite logarithm
 
 
 class Tagger(LabelModel):
@@ -63,20 +72,21 @@ class Tagger(LabelModel):
         counts = (tf.math.count_nonzero(each, axis=1) for each in (mask, has_tag))
         return checked(tags, tf.reduce_all(has_tag == mask), message, *counts)
 
-    def predictions(self, inputs):
+    def decoded(self, outputs, inputs):
         """See `TaskModel`.
 
         Returns:
             "tags", string (batch, token), `""` for padding; "probabilities", float (batch, token,
             label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
         """
-        inputs = self.named_inputs(inputs)
-        emissions, mask = self(inputs), is_token(inputs["tokens"])
-        probabilities = tag_marginals(emissions, self.sequence_weights(), mask)
-        return {**self._best_tags(emissions, mask), "probabilities": probabilities}
+        mask, weights = is_token(inputs["tokens"]), self.sequence_weights()
+        probabilities = tag_marginals(outputs, weights, mask)
+        return {**self._best_tags(outputs, weights, mask), "probabilities": probabilities}
 
-    def _best_tags(self, emissions: Any, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        best = best_tags(emissions, self.sequence_weights(), mask)
+    def _best_tags(
+        self, emissions: Any, weights: CRFWeights, mask: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        best = best_tags(emissions, weights, mask)
         tags = tf.gather(tf.constant(self.labels), best)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
@@ -84,9 +94,13 @@ class Tagger(LabelModel):
     @functools.cached_property
     def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions` without the probabilities, which take longer than the tags."""
-        return self._traced(
-            lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
-        )
+
+        def predict(inputs):
+            return self._best_tags(
+                self(inputs), self.sequence_weights(), is_token(inputs["tokens"])
+            )
+
+        return self._traced(predict)
 
     def tag(self, inputs: Any) -> list[list[str]]:
         """Predicts the label of each token.
@@ -129,6 +143,8 @@ class CRFTagger(Tagger):
 
     Source: Peters et al. 2018, section 4 and supplement; Lample et al. 2016.
     """
+
+    shared_settings: ClassVar[tuple[str, ...]] = ("scheme",)
 
     def __init__(
         self,
@@ -173,3 +189,12 @@ class CRFTagger(Tagger):
 
     def sequence_weights(self):
         return self.crf.allowed_weights()
+
+    def joint_predictions(self, members, inputs):
+        """See `TaskModel`: the allowed sequence with the highest product of average marginals."""
+        mask = is_token(inputs["tokens"])
+        marginals = [member.crf.marginals(member(inputs), mask) for member in members]
+        average = tf.cast(tf.add_n(marginals) / len(members), tf.float32)
+        weights = constrained(zero_weights(len(self.labels)), self.crf.constraints)
+        logs = tf.math.log(tf.maximum(average, _SMALLEST))
+        return {**self._best_tags(logs, weights, mask), "probabilities": average}

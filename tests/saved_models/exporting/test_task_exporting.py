@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf.models.bilm import copied_bilm
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
-from elmo_tf.tasks import BiDAF, CoreferenceModel, SRLTagger
+from elmo_tf.tasks import BiDAF, CoreferenceModel, Ensemble, SRLTagger
 from task_models import embeddings, new_model, padded, some_inputs
 
 PASSAGES = ["the cat sat on the mat .", "Zürich"]
@@ -21,7 +22,10 @@ DOCUMENTS = ["the cat sat on the mat\nit saw the mat", "Zürich", "ein\n\nthe ca
 
 
 # BiDAF is traced slowly.
-KINDS = [pytest.param("answers", marks=pytest.mark.more), "roles", "documents", "tags", "pairs"]
+KINDS = [
+    pytest.param("answers", marks=pytest.mark.more),
+    *("roles", "documents", "tags", "pairs", "ensemble"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +40,15 @@ def exported(bilm, tmp_path_factory):
         ),
         "tags": lambda: new_model("tagger", bilm, "both", units=(5,)),
         "pairs": lambda: new_model("esim"),
+        "ensemble": lambda: Ensemble(  # each with its own copy of the biLM
+            [new_model("tagger", copied_bilm(bilm, "float32"), units=(n,)) for n in (4, 5)]
+        ),
     }
 
     @functools.cache
     def export(kind):
         model, folder = new[kind](), tmp_path_factory.mktemp(kind)
-        export_task(model, folder, check=kind == "documents")
+        export_task(model, folder, check=kind in ("documents", "ensemble"))
         return model, folder
 
     return export
@@ -57,6 +64,7 @@ INPUTS = {
     "documents": (DOCUMENTS, DOCUMENTS),
     "tags": (SENTENCES, SENTENCES),
     "pairs": (list(map("\t".join, zip(*PAIR, strict=True))), PAIR),
+    "ensemble": (SENTENCES, SENTENCES),
 }
 
 
