@@ -1,35 +1,22 @@
 """Ensembles: the averages of their members, and the members that they refuse."""
 
-import keras
+import itertools
+
 import numpy as np
 import pytest
-import tensorflow as tf
+from scipy.special import softmax
 
-from elmo_tf import Elmo
-from elmo_tf.models.bilm import copied_bilm
+from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.tasks import Ensemble
-from elmo_tf.tasks.tag_schemes import spans_of
-from task_models import (
-    KINDS,
-    SENTENCES,
-    every_model,
-    new_model,
-    real_outputs,
-    some_inputs,
-    with_random_weights,
-)
+from task_models import SENTENCES, every_model, new_model, some_inputs, with_random_weights
 
 LISTS = {"tagger": "tag", "srl": "tag", "bidaf": "answer_spans", "coref": "entities"}
+pytestmark = pytest.mark.usefixtures("eager_module")
 
 
-@pytest.fixture(scope="module")
-def members(bilm):
+def two_models(kind, bilm, **settings):
     """Two models of a kind with different weights."""
-
-    def new(kind, **kwargs):
-        return [with_random_weights(new_model(kind, bilm, **kwargs), 0.4, n) for n in (1, 2)]
-
-    return new
+    return [with_random_weights(new_model(kind, bilm, **settings), seed=n) for n in (1, 2)]
 
 
 def lists(kind, model):
@@ -38,8 +25,8 @@ def lists(kind, model):
 
 
 @every_model
-def test_two_equal_members_predict_what_one_predicts(kind, members, eager_functions):
-    model, inputs = members(kind)[0], some_inputs(kind, SENTENCES)
+def test_two_equal_members_predict_what_one_predicts(kind, bilm):
+    model, inputs = two_models(kind, bilm)[0], some_inputs(kind, SENTENCES)
 
     found = Ensemble([model, model]).predictions(inputs)
 
@@ -49,3 +36,120 @@ def test_two_equal_members_predict_what_one_predicts(kind, members, eager_functi
         else:
             np.testing.assert_array_equal(found[name], expected)
     assert lists(kind, Ensemble([model])) == lists(kind, model)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "esim"])
+def test_probabilities_of_labels_are_averaged(kind, bilm):
+    members = two_models(kind, bilm, placement="both")
+    inputs = some_inputs(kind, SENTENCES)
+
+    found = Ensemble(members).predictions(inputs)
+
+    expected = np.mean([softmax(model(inputs), axis=-1) for model in members], axis=0)
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
+    labels = [members[0].labels[index] for index in expected.argmax(axis=-1)]
+    assert lists(kind, Ensemble(members)) == labels
+
+
+def test_the_answer_has_the_highest_average_probabilities(bilm):
+    members, inputs = two_models("bidaf", bilm), some_inputs("bidaf", SENTENCES)
+
+    found = lists("bidaf", Ensemble(members))
+
+    start, end = np.mean([softmax(model(inputs), axis=-1) for model in members], axis=0).swapaxes(
+        0, 1
+    )
+    for row, (sentence, span) in enumerate(zip(SENTENCES, found, strict=True)):
+        num_tokens = len(sentence.split())
+        spans = [(s, e) for s in range(num_tokens) for e in range(s, min(s + 3, num_tokens))]
+        assert span == max(
+            spans, key=lambda span: start[row, span[0]] * end[row, span[1]], default=(0, 0)
+        )
+
+
+@pytest.mark.parametrize("kind", ["tagger", "srl"])
+def test_the_tags_are_the_allowed_sequence_with_the_highest_product_of_averages(kind, bilm):
+    members, inputs = two_models(kind, bilm), some_inputs(kind, SENTENCES)
+    if kind == "tagger":
+        parts = [model.predictions(inputs)["probabilities"] for model in members]
+    else:
+        parts = [softmax(model(inputs), axis=-1) for model in members]
+    average = np.mean(parts, axis=0)
+
+    ensemble = Ensemble(members)
+
+    if kind == "tagger":
+        found = ensemble.predictions(inputs)["probabilities"]
+        np.testing.assert_allclose(found, average, atol=1e-5)
+    constraints = members[0].crf.constraints if kind == "tagger" else members[0].constraints
+    first, between, last = map(np.asarray, constraints)
+    for row, tags in enumerate(lists(kind, ensemble)):
+        ids = np.array([*itertools.product(range(len(first)), repeat=len(tags))], int)
+        if len(tags):
+            allowed = first[ids[:, 0]] & last[ids[:, -1]] & between[ids[:, :-1], ids[:, 1:]].all(1)
+            products = average[row, np.arange(len(tags)), ids].prod(axis=1) * allowed
+            assert tags == [members[0].labels[tag] for tag in ids[products.argmax()]]
+
+
+def test_average_scores_select_and_link_the_mentions(bilm):
+    settings = {"max_width": 1, "mention_loss": 1.0}
+    members = two_models("coref", bilm, span_ratio=1.0, **settings)  # which keep all tokens
+    outputs = [model(SENTENCES) for model in members]
+    mean = np.mean([each["antecedent_scores"] for each in outputs], axis=0)
+    scores = np.mean([each["mention_scores"][:, 0] for each in outputs], axis=0)
+
+    found = Ensemble(members).predictions(SENTENCES)
+
+    entity = {}  # of each token
+    for token, nearest in enumerate(mean.argmax(axis=1)):
+        entity[token] = entity[token - nearest] if nearest else token
+    counts = np.bincount([*entity.values()], minlength=len(mean))
+    mentions = [t for t, first in entity.items() if counts[first] > 1 or scores[first] > 0]
+    assert found["mention_start"].numpy().tolist() == mentions
+    names = list(dict.fromkeys(entity[token] for token in mentions))
+    assert found["entity"].numpy().tolist() == [names.index(entity[token]) for token in mentions]
+
+    few = [
+        with_random_weights(new_model("coref", bilm, span_ratio=0.5, **settings), seed=n)
+        for n in (1, 2)
+    ]
+    kept = set(np.argsort(-scores)[: len(scores) // 2].tolist())
+    found = set(Ensemble(few).predictions(SENTENCES)["mention_start"].numpy().tolist())
+    assert {token for token in kept if scores[token] > 0} <= found <= kept
+
+
+def test_the_bilm_is_computed_once_for_all_members(bilm, monkeypatch):
+    members = two_models("tagger", bilm)
+    members[1] = new_model("tagger", copied_bilm(bilm, "float32"))
+    calls, call = [], BiLM.call
+
+    def counted(self, *args, **kwargs):
+        calls.append(self)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(BiLM, "call", counted)
+    Ensemble(members).predictions(SENTENCES)
+
+    assert calls == [bilm]
+
+
+def test_members_that_differ_are_refused_by_name(bilm):
+    model = new_model("tagger", bilm)
+    other = copied_bilm(bilm, "float32")
+    other.weights[0].assign_add(np.ones(other.weights[0].shape))
+    for member, message in (
+        (new_model("srl", bilm), r"same kind of model and inputs\. Only b has predicate\."),
+        (new_model("tagger", bilm, labels=["O", "B-X", "I-X", "B-Y", "I-Y"]), "b has B-Y, I-Y"),
+        (new_model("tagger", bilm, labels=["O", "I-X", "B-X"]), "order in a and b differs"),
+        (new_model("tagger", other), r"same biLM\. Only a has \w{12}\. Only b has \w{12}\."),
+        (new_model("tagger"), r"same biLM\. Only a has \w{12}\. Only b has none\."),
+        (new_model("tagger", bilm, scheme=None), r"has scheme='BIO'\. Only b has scheme=None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Ensemble([model, member], ["a", "b"])
+    with pytest.raises(ValueError, match="`members` is empty"):
+        Ensemble([])
+    with pytest.raises(TypeError, match=r"must be task models\. Received: 'ner'"):
+        Ensemble(["ner"])
+    with pytest.raises(TypeError, match="inputs of an ensemble must be strings"):
+        Ensemble([model]).predictions(model.preprocess(SENTENCES))
