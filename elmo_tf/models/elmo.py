@@ -194,7 +194,10 @@ class Elmo(LayerMixes):
         Call it before the layer is called or compiled.
         """
         self._untracked = other._untracked
+        self._tracker.unlock()  # Keras locks the sublayers of a built layer
         self._track_trackable(self.bilm, "bilm", overwrite=True)
+        self._tracker.untrack(self.bilm)
+        self._tracker.lock()
 
     @property
     def num_layers(self) -> int:

@@ -74,11 +74,6 @@ class TaskModel(TrackedParts, TextModel):
         """The `Elmo` or `VectorMix`, or None."""
         return self.token_vectors.elmo
 
-    @property
-    def members(self) -> tuple["TaskModel", ...]:
-        """The models that predict together, see `Ensemble`: this model alone."""
-        return (self,)
-
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
         """The predictions, with labels as strings. Works in a graph and eagerly.
 

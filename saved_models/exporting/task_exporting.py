@@ -124,8 +124,8 @@ class ExportedTask(tf.train.Checkpoint):
             )
         values = {weight.value.ref(): weight.value for weight in model.weights}
         self.variables = list(values.values())
-        first, *_ = model.members
-        layers = [layer for member in model.members for layer in member._flatten_layers()]
+        first, *_ = _members(model)
+        layers = [layer for member in _members(model) for layer in member._flatten_layers()]
         if isinstance(model.elmo, Elmo):
             layers.append(model.elmo.bilm)
         tables = [getattr(layer, "lookup_table", None) for layer in layers]
@@ -144,6 +144,10 @@ class ExportedTask(tf.train.Checkpoint):
             signatures={name: signature.function for name, signature in signatures.items()},
             examples={name: signature.examples for name, signature in signatures.items()},
         )
+
+
+def _members(model: TaskModel | Ensemble) -> tuple[TaskModel, ...]:
+    return model.members if isinstance(model, Ensemble) else (model,)
 
 
 class _Signature(NamedTuple):
@@ -243,9 +247,10 @@ def _card(exported: ExportedTask) -> str:
     if model.elmo is not None:
         placement = model.token_vectors.placement
         elmo = f"at the {'input and the output' if placement == 'both' else placement}"
-    name = type(model.members[0]).__name__
-    if len(model.members) > 1:
-        name = f"Ensemble of {len(model.members)} {name}"
+    members = _members(model)
+    name = type(members[0]).__name__
+    if len(members) > 1:
+        name = f"Ensemble of {len(members)} {name}"
     properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
     return model_card(
         f"{name}: {title}", exported, properties, _MEANINGS.__getitem__, exported.note

@@ -1,0 +1,117 @@
+"""Several trained models that predict together, by the commands."""
+
+import gc
+import json
+import weakref
+
+import numpy as np
+import pytest
+
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.saved_models import Client, serve
+from elmo_tf.tasks.specification import specification_of
+from elmo_tf.trainers import load_task
+from task_files import config_of
+
+pytestmark = pytest.mark.usefixtures("eager_module")
+SETTINGS = {
+    "snli": {"placement": "both"},
+    "srl": {"model_options": ["num_layers=2", "predicate_dim=3"]},
+    "coref": {"batch_size": 32, "model_options": ["mention_loss=1", "hidden_units=4"]},
+}
+
+
+@pytest.fixture(scope="module")
+def pair(run, tmp_path_factory, eager_module):
+    """A function that trains a task with two seeds; returns the work directories."""
+    folder = tmp_path_factory.mktemp("pairs")
+
+    def train(task):
+        workdirs = [folder / f"{task}-{seed}" for seed in (0, 1)]
+        for seed, workdir in enumerate(workdirs):
+            if not workdir.exists():
+                run(task, workdir, epochs=1, seed=seed, **SETTINGS.get(task, {}))
+        return workdirs
+
+    return train
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["ner", "srl", *(pytest.param(task, marks=pytest.mark.more) for task in ("squad", "coref"))],
+)
+def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, tmp_path, command):
+    first, second = pair(task)
+    out, again = tmp_path / "out", tmp_path / "again"
+
+    status, scores, err = command(
+        *("task", "evaluate", first, files[task], "--with", second, "--output", out)
+    )
+
+    assert status == 0, err
+    status, _, err = command("task", "predict", first, files[task], again, "--with", second)
+    assert (status, again.read_bytes()) == (0, out.read_bytes()), err
+    specification = specification_of(task)
+    examples = specification.read([str(files[task])], config_of(task))
+    ensemble = load_task(first, second)
+    batches = specification.batches(ensemble, examples, 64)
+    predicted = dict.fromkeys(range(len(examples)))
+    for batch in batches.sorted_by_length():
+        of_batch = specification.predict(
+            ensemble, batch.inputs, [examples[index] for index in batch.indices]
+        )
+        predicted.update(zip(batch.indices, of_batch, strict=True))
+    assert "\n".join([*specification.lines(examples, [*predicted.values()]), ""]) == out.read_text()
+    read = specification.read_predictions(out, examples) or [*predicted.values()]
+    gold = [specification.gold(example) for example in examples]
+    assert json.loads(scores) == json.loads(json.dumps(specification.scores(gold, read)))
+
+
+def test_an_exported_ensemble_is_served(pair, tmp_path, command):
+    first, second = pair("snli")
+
+    status, _, err = command("task", "export", first, tmp_path, "--with", second)
+
+    assert status == 0, err
+    texts = ["A man sleeps .\tHe rests .", "A dog\tA cat"]
+    with (
+        serve(tmp_path, name="snli", port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}", "snli") as client,
+    ):
+        served = client.predict(texts, outputs=())
+    pairs = tuple(map(list, zip(*(text.split("\t") for text in texts), strict=True)))
+    expected = load_task(first, second).predictions(pairs)
+    np.testing.assert_array_equal(served["label"], expected["label"])
+    np.testing.assert_allclose(served["probabilities"], expected["probabilities"], atol=1e-5)
+    assert "Ensemble of 2 ESIM" in (tmp_path / "1" / "assets.extra" / "README.md").read_text()
+
+
+def test_a_loaded_ensemble_has_one_bilm_in_memory(pair, monkeypatch):
+    bilms, init = weakref.WeakSet(), BiLM.__init__
+
+    def counted(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        bilms.add(self)
+
+    monkeypatch.setattr(BiLM, "__init__", counted)
+    ensemble = load_task(*pair("ner"))
+    gc.collect()
+
+    assert list(bilms) == [ensemble.elmo.bilm]
+    assert all(member.elmo.bilm is ensemble.elmo.bilm for member in ensemble.members)
+
+
+def test_runs_that_do_not_fit_are_refused_before_a_model_is_loaded(pair, tmp_path):
+    first, second = pair("ner")
+    record = json.loads((second / "task.json").read_text())
+    (tmp_path / "model.keras").touch()
+    for change, settings, message in (
+        ({}, {"task": "pos"}, r"same task\. Only .*ner-0 has ner\. Only .* has pos\."),
+        ({"labels": ["O", "X"]}, {}, r"same labels\. .* Only .* has X\."),
+        ({"bilm": None}, {}, r"same biLM or vectors\. .* Only .* has none\."),
+        ({}, {"fine_tune": True}, r"share one biLM, .* was trained with it \(--fine-tune\)"),
+    ):
+        other = {**record, **change, "settings": {**record["settings"], **settings}}
+        (tmp_path / "task.json").write_text(json.dumps(other))
+        with pytest.raises(ValueError, match=message):
+            load_task(first, tmp_path)
