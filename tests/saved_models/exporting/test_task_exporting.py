@@ -21,11 +21,9 @@ PAIR = some_inputs("esim", SENTENCES)
 DOCUMENTS = ["the cat sat on the mat\nit saw the mat", "Zürich", "ein\n\nthe cat sat"]
 
 
-# BiDAF is traced slowly.
-KINDS = [
-    pytest.param("answers", marks=pytest.mark.more),
-    *("roles", "documents", "tags", "pairs", "ensemble"),
-]
+# Traced slowly.
+SLOW = [pytest.param(kind, marks=pytest.mark.more) for kind in ("answers", "ensemble")]
+KINDS = [*SLOW, "roles", "documents", "tags", "pairs"]
 
 
 @pytest.fixture(scope="module")

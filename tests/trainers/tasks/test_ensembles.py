@@ -15,7 +15,7 @@ from task_files import config_of
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 SETTINGS = {
-    "snli": {"placement": "both"},
+    "classify": {"model": "bilstm", "characters": False},
     "srl": {"model_options": ["num_layers=2", "predicate_dim=3"]},
     "coref": {"batch_size": 32, "model_options": ["mention_loss=1", "hidden_units=4"]},
 }
@@ -68,22 +68,22 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
 
 
 def test_an_exported_ensemble_is_served(pair, tmp_path, command):
-    first, second = pair("snli")
+    first, second = pair("classify")
 
     status, _, err = command("task", "export", first, tmp_path, "--with", second)
 
     assert status == 0, err
-    texts = ["A man sleeps .\tHe rests .", "A dog\tA cat"]
+    texts = ["a good film", "", "a bad , bad film"]
     with (
-        serve(tmp_path, name="snli", port=0, rest_port=None) as server,
-        Client(f"localhost:{server.port}", "snli") as client,
+        serve(tmp_path, name="reviews", port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}", "reviews") as client,
     ):
         served = client.predict(texts, outputs=())
-    pairs = tuple(map(list, zip(*(text.split("\t") for text in texts), strict=True)))
-    expected = load_task(first, second).predictions(pairs)
+    expected = load_task(first, second).predictions(texts)
     np.testing.assert_array_equal(served["label"], expected["label"])
     np.testing.assert_allclose(served["probabilities"], expected["probabilities"], atol=1e-5)
-    assert "Ensemble of 2 ESIM" in (tmp_path / "1" / "assets.extra" / "README.md").read_text()
+    card = (tmp_path / "1" / "assets.extra" / "README.md").read_text()
+    assert "Ensemble of 2 BiLSTMClassifier" in card
 
 
 def test_a_loaded_ensemble_has_one_bilm_in_memory(pair, monkeypatch):
