@@ -92,6 +92,12 @@ class TextModel(keras.Model, abc.ABC):
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
 
+    def train_step(self, data):
+        return super().train_step(_of_unknown_size(data))
+
+    def test_step(self, data):
+        return super().test_step(_of_unknown_size(data))
+
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Keras would average the first batch over the devices, whose parts may differ in size.
         if iterator is not None and self._has_several_devices:
@@ -194,6 +200,21 @@ def _as_tensor(values: Any, name: str) -> Any:
         return string_tensor(values)
     lengths = {len(row) for row in values if isinstance(row, list | tuple)}
     return tf.ragged.constant(values) if len(lengths) > 1 else np.asarray(values)
+
+
+def _of_unknown_size(data: Any) -> Any:
+    """A batch whose number of examples is not static.
+
+    If the number of batches is unknown, a step after the last batch fails to read it, but would
+    first add a static number of examples to that of the mean loss.
+    """
+
+    def unsized(x: Any) -> Any:
+        if not isinstance(x, tf.Tensor) or not x.shape.rank:
+            return x
+        return tf.compat.v1.placeholder_with_default(x, (None, *x.shape[1:]))
+
+    return tf.nest.map_structure(unsized, data)
 
 
 def _num_examples(data: Any) -> int:
