@@ -22,7 +22,7 @@ _UNKNOWN = -2  # a label that the model does not have
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
-class TaskModel(TrackedParts, TextModel):
+class TaskModel(TrackedParts, TextModel, abc.ABC):
     """The base class of Keras models that read one or more texts.
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
