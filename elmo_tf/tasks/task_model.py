@@ -342,10 +342,14 @@ class LabelModel(TaskModel):
 class Classifier(LabelModel):
     """The base class of task models that predict one label per example.
 
-    Call arguments: see `TaskModel`.
+    Call arguments:
+        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
 
     Returns:
         float (batch, label): scores before the softmax.
+
+    Raises:
+        ValueError: an argument is out of its range, or see `LabelModel`.
     """
 
     def _by_index(self, class_weight):
