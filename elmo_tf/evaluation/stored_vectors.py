@@ -277,12 +277,6 @@ def _key(text: str) -> str:
     return encode(" ".join(text.split())).decode("utf-8", "replace")
 
 
-def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Normalizes vectors along the last axis to length 1, float32; zero vectors stay zero."""
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1), np.float32)
-
-
 def open_vectors(path: str | os.PathLike) -> VectorSource:
     """Opens a file of vectors, chosen by its suffix.
 

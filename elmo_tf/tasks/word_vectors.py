@@ -13,6 +13,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import check_int
+from elmo_tf.embedding.vector_output import unit_vectors
 from elmo_tf.progress import progress_over
 from elmo_tf.text.reading import decode, is_compressed, read_lines
 
@@ -84,8 +85,7 @@ class WordVectors:
             without: a token to leave out, or None.
         """
         check_int(top_n, "top_n", ge=1)
-        vector = np.asarray(vector, np.float32)
-        similarities = self._units @ (vector / (np.linalg.norm(vector) or 1))  # (token,)
+        similarities = self._units @ unit_vectors(vector)  # (token,)
         order = np.argsort(-similarities, kind="stable")[: top_n + 1]
         near = [(self.tokens[row], float(similarities[row])) for row in order]
         return [pair for pair in near if pair[0] != without][:top_n]
@@ -96,8 +96,7 @@ class WordVectors:
         units = np.empty(self.vectors.shape, np.float32)
         for start in range(0, len(units), _ROWS):  # float16 vectors may be on the disk
             part = np.asarray(self.vectors[start : start + _ROWS], np.float32)
-            norms = np.linalg.norm(part, axis=1, keepdims=True)
-            units[start : start + _ROWS] = part / np.where(norms > 0, norms, 1)
+            units[start : start + _ROWS] = unit_vectors(part)
         return units
 
 
