@@ -18,7 +18,7 @@ from elmo_tf.progress import progress_over
 from elmo_tf.text.reading import decode, is_compressed, read_lines
 
 _ROWS = 65_536  # scaled at a time
-_CHUNK = 1 << 20  # bytes of a binary file
+_LONGEST_HEADER = 100  # bytes of a binary file
 
 
 class WordVectors:
@@ -152,8 +152,10 @@ _Rows = tuple[int | None, int, Iterator[tuple[str, str, Any]]]
 
 
 def _rows(path: str | os.PathLike) -> _Rows:
-    is_binary = os.fspath(path).lower().removesuffix(".gz").endswith(".bin")
-    return (_binary_rows if is_binary else _text_rows)(path)
+    if not os.fspath(path).lower().removesuffix(".gz").endswith(".bin"):
+        return _text_rows(path)
+    rows = _binary_rows(path)
+    return *next(rows), rows
 
 
 def _text_rows(path: str | os.PathLike) -> _Rows:
@@ -176,41 +178,30 @@ def _text_rows(path: str | os.PathLike) -> _Rows:
     return expected, dim, ((place, *_cut(line, dim, f"{name}, {place}")) for place, line in places)
 
 
-def _binary_rows(path: str | os.PathLike) -> _Rows:
-    """Rows of word2vec's binary format: a token, a space, and float32 numbers."""
+def _binary_rows(path: str | os.PathLike) -> Iterator[Any]:
+    """Yields the number of vectors and their dimension, then the rows of word2vec's binary format.
+
+    A row is a token, a space, and float32 numbers.
+    """
     name = os.fspath(path)
-    chunks = _chunks(path)
-    first, _, rest = next(chunks, b"").partition(b"\n")
-    header = re.fullmatch(rb"(\d+) (\d+)\s*", first)
-    if not header or not int(header[2]):
-        raise ValueError(
-            f"{name} is not in word2vec's binary format, which begins with the number of vectors "
-            "and their dimension."
-        )
-    expected, dim = map(int, header.groups())
-
-    def rows() -> Iterator[tuple[str, str, np.ndarray]]:
-        data, start = rest, 0
-        for number in range(1, expected + 1):
-            while (space := data.find(b" ", start)) < 0 or len(data) <= space + 4 * dim:
-                chunk = next(chunks, None)
-                if chunk is None:
-                    return
-                data, start = data[start:] + chunk, 0
-            token = decode(data[start:space].lstrip(b"\n"))
-            yield f"vector {number}", token, np.frombuffer(data, "<f4", dim, space + 1)
-            start = space + 1 + 4 * dim
-
-    return expected, dim, rows()
-
-
-def _chunks(path: str | os.PathLike) -> Iterator[bytes]:
     try:
         with gzip.open(path) if is_compressed(path) else open(path, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
+            header = re.fullmatch(rb"(\d+) (\d+)\s*", file.readline(_LONGEST_HEADER))
+            if not header or not int(header[2]):
+                raise ValueError(
+                    f"{name} is not in word2vec's binary format, which begins with the number of "
+                    "vectors and their dimension."
+                )
+            expected, dim = map(int, header.groups())
+            yield expected, dim
+            for number in range(1, expected + 1):
+                token = b"".join(iter(lambda: file.read(1) or b" ", b" "))
+                values = file.read(4 * dim)
+                if len(values) < 4 * dim:
+                    return
+                yield f"vector {number}", decode(token.lstrip(b"\n")), np.frombuffer(values, "<f4")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
+        raise ValueError(f"Cannot unpack {name}: {error}") from None
 
 
 def _cut(line: str, dim: int, place: str) -> tuple[str, list[str]]:
