@@ -2,9 +2,9 @@
 
 import re
 import string
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -17,23 +17,40 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _VERB = "V"
 # Of one document: entities, each a collection of mentions, such as (first token, last token).
 Entities = Iterable[Iterable[Hashable]]
-# By type: the numbers of correct, of gold and of predicted items.
-_Counts = dict[str, tuple[int, ...]]
 
 
 def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
     """Scores spans, which are correct if both ends and the type are.
 
     Args:
-        gold: BIO tags of each sentence. I-X that follows another type or O begins a span.
+        gold: BIO tags of each sentence.
         predicted: as many tags for each sentence.
 
     Returns:
         "precision", "recall" and "f1" over all spans, 0 to 1; "spans", the number of gold spans;
         and "types", the same for each type.
+
+    Raises:
+        MissingExtraError: seqeval is not installed.
     """
-    found = [[set(spans_of(tags, "IOB1")) for tags in sentences] for sentences in (gold, predicted)]
-    return _typed_scores(_type_counts(*found), "spans")
+    metrics = require_extra("seqeval.metrics", "tasks", "The score of spans")
+    scheme = require_extra("seqeval.scheme", "tasks", "The score of spans").IOB2
+    # seqeval misreads a type that ends in a dash, so types are replaced by their indices.
+    types = sorted({tag[2:] for tags in (*gold, *predicted) for tag in tags if tag != "O"})
+    ids = {name: f"T{index}" for index, name in enumerate(types)}
+    with warnings.catch_warnings():  # about types without a prediction
+        warnings.simplefilter("ignore")
+        report = metrics.classification_report(
+            *(_with_ids(sentences, ids) for sentences in (gold, predicted)),
+            output_dict=True,
+            mode="strict",
+            scheme=scheme,
+            zero_division=0,
+        )
+    return {
+        **_scores(*report["micro avg"].values()),
+        "types": {name: _scores(*report[ids[name]].values()) for name in types},
+    }
 
 
 def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
@@ -57,46 +74,35 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     Returns:
         "accuracy"; "macro_f1", the mean over labels; "examples", their number; and "labels", the
         precision, recall and F1 of each label.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed.
     """
-    items = ([{(label,)} for label in labels] for labels in (gold, predicted))
-    scores = _typed_scores(_type_counts(*items), "examples")["types"]
+    metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
+    labels = sorted({*gold, *predicted})
+    columns = metrics.precision_recall_fscore_support(
+        gold, predicted, labels=labels, zero_division=0
+    )
+    rows = zip(labels, *columns, strict=True)
     return {
         "accuracy": _accuracy(gold, predicted),
-        "macro_f1": sum(each["f1"] for each in scores.values()) / max(len(scores), 1),
+        "macro_f1": float(columns[2].mean()),
         "examples": len(gold),
-        "labels": scores,
+        "labels": {label: _scores(*row, name="examples") for label, *row in rows},
     }
+
+
+def _with_ids(sentences: Sequence[Sequence[str]], ids: dict[str, str]) -> list[list[str]]:
+    return [[tag if tag == "O" else tag[:2] + ids[tag[2:]] for tag in tags] for tags in sentences]
 
 
 def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
     return sum(a == b for a, b in zip(gold, predicted, strict=True)) / max(len(gold), 1)
 
 
-def _type_counts(gold: Sequence[set[tuple]], predicted: Sequence[set[tuple]]) -> _Counts:
-    """Counts the items of examples by type, the first field of an item."""
-    correct = [ours & theirs for ours, theirs in zip(gold, predicted, strict=True)]
-    counts = [
-        Counter(item[0] for items in examples for item in items)
-        for examples in (correct, gold, predicted)
-    ]
-    types = sorted(set().union(*counts))
-    return {name: tuple(of_types[name] for of_types in counts) for name in types}
-
-
-def _typed_scores(counts: _Counts, name: str) -> dict:
-    """The scores over all types; and "types", those of each."""
-    totals = (sum(column) for column in zip((0, 0, 0), *counts.values(), strict=True))
-    types = {type_: _scores(*each, name) for type_, each in counts.items()}
-    return {**_scores(*totals, name), "types": types}
-
-
-def _scores(correct: int, expected: int, predicted: int, name: str) -> dict:
-    return {
-        "precision": correct / max(predicted, 1),
-        "recall": correct / max(expected, 1),
-        "f1": 2 * correct / max(predicted + expected, 1),
-        name: expected,
-    }
+def _scores(precision: float, recall: float, f1: float, support: int, name: str = "spans") -> dict:
+    scores = {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+    return {**scores, name: int(support)}
 
 
 def answer_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]) -> dict:
@@ -174,18 +180,24 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
 
     Source: Carreras and Màrquez 2005, section 2, and srl-eval.pl of srlconll-1.1.
     """
-    ours, theirs = ([set(arguments(tags)) for tags in each] for each in (gold, predicted))
-    counts = _type_counts(ours, theirs)
-    verbs = _scores(*counts.pop(_VERB, (0, 0, 0)), "arguments")
-    pairs = list(zip(ours, theirs, strict=True))
-    perfect = sum(all(one.type == _VERB for one in mine ^ other) for mine, other in pairs)
-    scores = _typed_scores(counts, "arguments")
-    types = scores.pop("types")
+    pairs = [
+        (set(arguments(tags)), set(arguments(others)))
+        for tags, others in zip(gold, predicted, strict=True)
+    ]
+    counts = [
+        _type_counts(ours & theirs for ours, theirs in pairs),
+        _type_counts(ours for ours, _ in pairs),
+        _type_counts(theirs for _, theirs in pairs),
+    ]
+    types = sorted(set().union(*counts, [_VERB]))
+    rows = {name: _role_scores(*(of_types[name] for of_types in counts)) for name in types}
+    verbs = rows.pop(_VERB)
+    perfect = sum(all(each.type == _VERB for each in ours ^ theirs) for ours, theirs in pairs)
     return {
-        **scores,
+        **_role_scores(*(sum(of_types[name] for name in rows) for of_types in counts)),
         "perfect_propositions": perfect / max(len(pairs), 1),
         "propositions": len(pairs),
-        "types": types,
+        "types": rows,
         _VERB: verbs,
     }
 
@@ -208,6 +220,16 @@ def arguments(tags: Sequence[str]) -> list[Argument]:
             in_order.append((type_, latest[type_]))
         latest[type_].append((first, end - 1))
     return [Argument(type_, tuple(phrases)) for type_, phrases in in_order]
+
+
+def _type_counts(propositions: Iterable[set[Argument]]) -> Counter[str]:
+    return Counter(each.type for proposition in propositions for each in proposition)
+
+
+def _role_scores(correct: int, expected: int, predicted: int) -> dict:
+    precision, recall = correct / max(predicted, 1), correct / max(expected, 1)
+    f1 = 2 * correct / max(predicted + expected, 1)
+    return _scores(precision, recall, f1, expected, name="arguments")
 
 
 def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) -> dict:
@@ -285,14 +307,10 @@ def _b_cubed(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tup
 
 
 def _ceaf_e(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
+    optimize = require_extra("scipy.optimize", "tasks", "The score of coreference")
     similarity = 2 * shared / (gold[:, None] + predicted)
-    matched = similarity[require_scipy().linear_sum_assignment(similarity, maximize=True)].sum()
+    matched = similarity[optimize.linear_sum_assignment(similarity, maximize=True)].sum()
     return matched, len(gold), matched, len(predicted)
-
-
-def require_scipy() -> ModuleType:
-    """The module `scipy.optimize`; `MissingExtraError` if SciPy is not installed."""
-    return require_extra("scipy.optimize", "tasks", "The score of coreference")
 
 
 def _metric_scores(rows: Iterable[tuple[float, ...]]) -> dict[str, float]:

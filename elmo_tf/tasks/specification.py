@@ -77,10 +77,12 @@ class TaskSpecification(abc.ABC):
     Examples of unlabeled files need not have any.
 
     metric: the score that selects the best epoch; larger is better.
+    packages: the modules of the extra `tasks` that the scores need.
     input_options: the arguments of `read_inputs` that the task has.
     """
 
     metric: ClassVar[str] = "accuracy"
+    packages: ClassVar[tuple[str, ...]] = ("sklearn.metrics",)
     input_options: ClassVar[tuple[str, ...]] = ("format", "token_column")
 
     def read(

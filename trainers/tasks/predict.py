@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
+from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.progress import progress
 from elmo_tf.settings import read_record
@@ -60,12 +61,14 @@ def evaluate_task(
         FileNotFoundError: the model or a file is missing.
         ValueError: a file is wrong, or has a label that the model does not know; the message names
             the line.
-        MissingExtraError: SciPy, which "coref" needs, is not installed.
+        MissingExtraError: the packages of the extra `tasks` are not installed.
     """
     if output is not None:
         refuse_file(output, overwrite)
     config, labels = _read_settings(workdir)
     task = specification_of(config.task)
+    for module in task.packages:
+        require_extra(module, "tasks", "The score of this task")
     examples = task.read(_as_list(files), config, known=labels)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "predictions") if output is None else Path(output)

@@ -14,6 +14,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.evaluation.stored_vectors import VectorSource
+from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import BiLM, model_digest
 from elmo_tf.progress import progress
@@ -68,7 +69,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         ValueError: a file is wrong (the message names the line), or a run is resumed with other
             settings, data or another biLM.
         FloatingPointError: the loss is not finite.
-        MissingExtraError: SciPy, which "coref" needs, is not installed.
+        MissingExtraError: the packages of the extra `tasks` are not installed.
         OSError: a file cannot be read or written.
     """
     task = specification_of(config.task)
@@ -129,6 +130,8 @@ def _read_examples(
     config: TaskConfig, task: TaskSpecification
 ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[str]]:
     """All training examples, the share to train on, the held-out examples, and the labels."""
+    for module in task.packages:
+        require_extra(module, "tasks", "The score of this task")
     examples = task.read(config.train, config)
     labels = task.labels(examples)
     kept = task.for_training(examples, config)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from elmo_tf.tasks.batches import Batch, Batches, padded_strings
 from elmo_tf.tasks.reading import naming_line, naming_row, not_empty
-from elmo_tf.tasks.scores import coreference_scores, require_scipy
+from elmo_tf.tasks.scores import coreference_scores
 from elmo_tf.tasks.specification import TaskSpecification, first_line, refuse_repeated, sentences_of
 from elmo_tf.tasks.tag_schemes import TokenError
 from elmo_tf.text.batches import rounded_length
@@ -256,10 +256,10 @@ class Coreference(TaskSpecification):
     """Documents with the mentions of their entities."""
 
     metric = "average"
+    packages: ClassVar = ("scipy.optimize",)
     input_options: ClassVar = ("format",)
 
     def _read(self, path, config, known):
-        require_scipy()  # for the scores
         return read_documents(path)
 
     def read_inputs(self, path, config, known, format=None, token_column=None):

@@ -196,6 +196,7 @@ class QuestionAnswering(TaskSpecification):
     """Questions on passages, with their answers."""
 
     metric = "f1"
+    packages: ClassVar = ()
     input_options: ClassVar = ()
 
     def read(self, files, config, known=None):

@@ -321,6 +321,7 @@ class SemanticRoles(TaskSpecification):
     """
 
     metric = "f1"
+    packages: ClassVar = ()
     input_options: ClassVar = ("format",)
 
     def _read(self, path, config, known):

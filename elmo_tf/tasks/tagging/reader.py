@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.tasks.reading import naming_row, not_empty
@@ -136,6 +136,8 @@ _FILE_SCHEME, _MODEL_SCHEME = "BIO", "BIOUL"
 class Tagging(TaskSpecification):
     """One tag per token."""
 
+    packages: ClassVar = ()
+
     def _read(self, path, config, known):
         return read_tagged(path, config.format, config.token_column, config.tag_column, known=known)
 
@@ -190,6 +192,7 @@ class NamedEntities(Tagging):
     """
 
     metric = "f1"
+    packages: ClassVar = ("seqeval.metrics",)
 
     def _read(self, path, config, known):
         known = None if known is None else _file_tags(known)
