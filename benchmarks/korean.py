@@ -3,7 +3,7 @@
     python benchmarks/korean.py --data DATA --valid valid.txt
 
 DATA is described in docs/results.md; `valid.txt` is held-out text, tokenized by
-`elmo-tf tokenize --language ko`. If the script is interrupted, repeat the command.
+`elmo-tf tokenize --language ko-morph`. If the script is interrupted, repeat the command.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def reviews(data: Path, work: Path, model: str) -> dict[str, list[float]]:
     from elmo_tf.tasks.config import TaskConfig
     from elmo_tf.text.tokenizers import LanguageTokenizer
 
-    tokenizer = LanguageTokenizer("ko")
+    tokenizer = LanguageTokenizer("ko-morph")
     rows: dict[str, list[list[str]]] = {}
     for part in ("train", "dev"):
         with open(data / f"sentiment/nsmc/{part}.csv", encoding="utf-8") as file:
