@@ -61,6 +61,12 @@ def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:
     return vectors.sum(axis=-2) / max(1, vectors.shape[-2])
 
 
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Normalizes vectors along the last axis to length 1, float32; zero vectors stay zero."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1), np.float32)
+
+
 class VectorOutput(abc.ABC):
     """A format of the vectors of sentences.
 
