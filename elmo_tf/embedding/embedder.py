@@ -309,7 +309,8 @@ class Embedder:
         complete.
 
         Args:
-            input: text with one tokenized sentence per line, or CoNLL columns. `.gz` is unpacked.
+            input: text with one tokenized sentence per line, CoNLL columns, or FASTA, whose
+                sequences are named by their identifiers in the output. `.gz` is unpacked.
                 With a `tokenizer`, raw text: every line may have any number of sentences, and every
                 sentence has an array. The file `output` + `.tokens.jsonl` then has the line, the
                 tokens and their offsets for each array.

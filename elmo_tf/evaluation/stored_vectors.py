@@ -141,7 +141,7 @@ class SentenceVectorSource(VectorSource):
 
 
 class OldVectors:
-    """A file of vectors, in which sentences have their indices or their texts as keys.
+    """A file of vectors, whose keys are the sentences' indices, texts or identifiers.
 
     Args:
         path: `.npz`, `.npy` or `.parquet`, as written by `elmo-tf embed`. Anything else is HDF5
@@ -163,12 +163,14 @@ class OldVectors:
         self._places = by_index or places
         self._unread = set(self._places.values())
 
-    def read(self, index: int, tokens: Sequence[str]) -> np.ndarray | None:
+    def read(
+        self, index: int, tokens: Sequence[str], identifier: str | None = None
+    ) -> np.ndarray | None:
         """The vectors of a sentence, float32 (layer, token, feature), or None.
 
         A single layer has one axis less, and a vector of a sentence is read as one token.
         """
-        keys = (index, _key(" ".join(tokens)), f"line {index}")
+        keys = (index, _key(identifier or " ".join(tokens)), f"line {index}")
         place = next((self._places[key] for key in keys if key in self._places), None)
         with _naming(self._path):
             array = None if place is None else self._read(place)[()]
@@ -227,7 +229,9 @@ def _npz(path: Path) -> _Stored:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not an .npz archive, or it is incomplete.")
     file = np.load(path)
-    return {int(name): name for name in file.files}, file.__getitem__
+    is_numbered = all(map(str.isdecimal, file.files))
+    names = {int(name) if is_numbered else _key(name): name for name in file.files}
+    return names, file.__getitem__
 
 
 def _npy(path: Path) -> _Stored:
