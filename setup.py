@@ -20,6 +20,7 @@ setup(
     package_data={
         "elmo_tf": ["py.typed"],
         "elmo_tf.saved_models.small_en": ["*"],
+        "elmo_tf.saved_models.small_ko": ["*"],
         "elmo_tf.saved_models.server.page": ["*"],
     },
 )

@@ -3,23 +3,35 @@
     python benchmarks/korean.py --data DATA --valid valid.txt
 
 DATA is described in docs/results.md; `valid.txt` is held-out text, tokenized by
-`elmo-tf tokenize --language ko`. If the script is interrupted, repeat the command.
+`elmo-tf tokenize --language ko-morph`. If the script is interrupted, repeat the command.
 """
 
 import argparse
+import bisect
 import csv
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 from absl import logging
 from results import result_of, run_command, write_measurement
 from results_pages import write_pages
+from transformer_vectors import word_means
 
+from elmo_tf import Embedder
+from elmo_tf.evaluation import probe
+from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.files import write_json
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.tagging.reader import read_tagged
+from elmo_tf.text.tokenizers import LanguageTokenizer, Tokenizer
 
-NAME = "korean"
+NAME, TOKENIZER = "korean", "ko-morph"
 SEEDS = 3
 WORDS = ("배", "눈", "말", "다리")
 NEIGHBOR_TOKENS = 1_000_000
@@ -46,6 +58,32 @@ def main() -> None:
     write_pages()
 
 
+class MorphemeMeans(VectorSource):
+    """The layers of a model of morphemes: each word has the mean vector of its morphemes."""
+
+    def __init__(self, embedder: Any, tokenizer: Tokenizer):
+        super().__init__("-")
+        self.num_layers, self.dim = embedder.num_layers, embedder.dim
+        self._embedder, self._tokenizer = embedder, tokenizer
+
+    def check(self, sentences: Iterable[Sequence[str]]) -> None:
+        pass  # every sentence has vectors
+
+    def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
+        pieces, copy = itertools.tee(map(self._pieces, sentences))
+        arrays = self._embedder.embed(tokens for tokens, _, _ in copy)
+        for (_, words, num_words), layers in zip(pieces, arrays, strict=True):
+            yield word_means(layers, words, num_words)
+
+    def _pieces(self, words: Sequence[str]) -> tuple[list[str], list[int], int]:
+        """The morphemes of a sentence, the index of the word of each, and the number of words."""
+        words = [unicodedata.normalize("NFC", word).replace(" ", "") for word in words]
+        starts = list(itertools.accumulate((len(word) + 1 for word in words), initial=0))
+        tokens = list(itertools.chain.from_iterable(self._tokenizer(" ".join(words))))
+        owners = [bisect.bisect_right(starts, token.start) - 1 for token in tokens]
+        return [token.text for token in tokens], owners, len(words)
+
+
 def probes(data: Path, work: Path, model: str) -> dict[str, Any]:
     """The accuracy of parts of speech by layer: of Kaist, and of a fifth of GSD's development set.
 
@@ -62,9 +100,10 @@ def probes(data: Path, work: Path, model: str) -> dict[str, Any]:
         "Kaist": (kaist / "train.conllu", kaist / "dev.conllu"),
         "GSD": (work / "gsd_train.conllu", work / "gsd_test.conllu"),
     }
+    source = MorphemeMeans(Embedder(model, layers="all"), LanguageTokenizer(TOKENIZER))
     return {
-        name: json.loads(run_command("probe", model, "--train", train, "--test", test))
-        for name, (train, test) in files.items()
+        name: probe(source, *(read_tagged(file) for file in parts)).to_json()
+        for name, parts in files.items()
     }
 
 
@@ -73,12 +112,7 @@ def reviews(data: Path, work: Path, model: str) -> dict[str, list[float]]:
 
     One half of the development set chooses the epoch, the other half gives the score.
     """
-    import keras
-
-    from elmo_tf.tasks.config import TaskConfig
-    from elmo_tf.text.tokenizers import LanguageTokenizer
-
-    tokenizer = LanguageTokenizer("ko")
+    tokenizer = LanguageTokenizer(TOKENIZER)
     rows: dict[str, list[list[str]]] = {}
     for part in ("train", "dev"):
         with open(data / f"sentiment/nsmc/{part}.csv", encoding="utf-8") as file:

@@ -3,6 +3,7 @@
 A page has a block for each table, between `<!-- NAME -->` and `<!-- end of NAME -->`.
 """
 
+import functools
 import json
 import re
 import statistics
@@ -10,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from korean_page import KOREAN_BLOCKS
 from studies import STUDIES, Run, Study, measured, results_of, rows_of, scores_of
+from tables import accuracies, in_context, spread, table
 
 _ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -18,6 +21,7 @@ PAGES = (
     "docs/appendix-trials.md",
     "docs/guides/which_vectors.md",
     "saved_models/small_en/README.md",
+    "saved_models/small_ko/README.md",
 )
 _METRICS = {
     "f1": "F1",
@@ -37,7 +41,6 @@ _TEXTS = {
     "squad": "passages and questions, SQuAD development set",
     "litbank": "novels, LitBank development set",
 }
-Rows = Iterable[Sequence[Any]]
 
 
 def write_pages() -> None:
@@ -57,36 +60,13 @@ def filled(text: str) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Rows) -> str:
-    """A Markdown table; the columns of numbers are right-aligned."""
-    rows = [[_cell(value) for value in row] for row in rows]
-    aligned = [
-        "--:" if all(re.match(r"-?[\d*]|$", row[i]) for row in rows) else ":--"
-        for i in range(len(head))
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [list(head), aligned, *rows])
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _spread(scores: Sequence[float], digits: int = 1) -> str:
-    if not scores:
-        return ""
-    deviation = f" ± {statistics.stdev(scores):.{digits}f}" if len(scores) > 1 else ""
-    return f"{statistics.fmean(scores):.{digits}f}{deviation}"
-
-
 def _compared(
     without: Sequence[float], with_elmo: Sequence[float], digits: int = 1
 ) -> Iterator[str]:
     """Both scores, the higher one in bold."""
     best = max((without, with_elmo), key=lambda scores: statistics.fmean(scores or [0]))
     for scores in (without, with_elmo):
-        text = _spread(scores, digits)
+        text = spread(scores, digits)
         yield f"**{text}**" if scores and scores is best else text
 
 
@@ -182,7 +162,7 @@ def _ablated(study: str, variant: str) -> str:
     """The scores of a setting, which may be that of the main comparison."""
     usual = (STUDIES[study].settings.get("placement", "input"), "lambda 0.001")
     name = "with" if variant in usual else variant
-    return _spread(scores_of(study, name, STUDIES[study].ablation_share))
+    return spread(scores_of(study, name, STUDIES[study].ablation_share))
 
 
 def _placements() -> str:
@@ -212,7 +192,7 @@ def _tuning() -> str:
         scores = [scores_of(name, variant, study.tuned) for variant in ("without", "with", "tuned")]
         rows.append(
             [study.title, f"{100 * study.tuned:g} %", f"{before:.1f}", f"{after:.1f}"]
-            + [_spread(found[: len(scores[2])]) for found in scores]
+            + [spread(found[: len(scores[2])]) for found in scores]
         )
     head = ["task", "share", "perplexity of small-en", "after fine-tuning", "score without ELMo"]
     return table([*head, "with small-en", "with the fine-tuned model"], rows)
@@ -240,16 +220,12 @@ def _perplexity() -> str:
 def _probe() -> str:
     found = {tags: measured(f"probe_{tags}") for tags in ("upos", "xpos")}
     parts = ("all", "known", "unknown")
-    rows = [["most frequent tag", *_accuracies([found[tags]["baseline"] for tags in found], parts)]]
+    rows = [["most frequent tag", *accuracies([found[tags]["baseline"] for tags in found], parts)]]
     for number in range(len(found["upos"]["layers"])):
         layers = [found[tags]["layers"][number]["accuracy"] for tags in found]
-        rows.append([f"layer {number}", *_accuracies(layers, parts)])
+        rows.append([f"layer {number}", *accuracies(layers, parts)])
     head = [f"{tags.upper()}, {part}" for tags in found for part in parts]
     return table(["accuracy (%)", *head], rows)
-
-
-def _accuracies(accuracies: Sequence[Any], parts: Sequence[str]) -> list[str]:
-    return [f"{100 * accuracy[part]:.1f}" for accuracy in accuracies for part in parts]
 
 
 def _senses() -> str:
@@ -292,17 +268,9 @@ def _neighbors() -> str:
         (nearest,) = occurrence["neighbors"].values()
         for number, near in enumerate(nearest):
             similarity = f"{near['similarity']:.3f}"
-            rows.append(["" if number else _in_context(occurrence), _in_context(near), similarity])
+            rows.append(["" if number else in_context(occurrence), in_context(near), similarity])
     text = f"The nearest types to *{found['word']}* by GloVe are {types}. By the second layer:"
     return f"{text}\n\n{table(['occurrence', 'nearest', 'cosine'], rows)}"
-
-
-def _in_context(found: dict[str, Any]) -> str:
-    """A token in bold, with 8 tokens on each side."""
-    from elmo_tf.evaluation.visible_text import in_context
-
-    tokens = found["sentence"].split(" ")
-    return in_context(tokens, found["position"], 8, "**{}**").replace("|", "\\|")
 
 
 def _speed() -> str:
@@ -318,8 +286,8 @@ def _speed() -> str:
     return table(["`elmo-tf embed`, start included", "float32", "`--precision bfloat16`"], rows)
 
 
-def _training() -> str:
-    record = json.loads((_ROOT / "saved_models/small_en/training.json").read_text("utf-8"))
+def _training(model: str) -> str:
+    record = json.loads((_ROOT / f"saved_models/{model}/training.json").read_text("utf-8"))
     settings = record["settings"]
     tokens = settings["batch_size"] * settings["unroll"]
     rows = [
@@ -392,8 +360,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "trivial": _trivial,
     "neighbors": _neighbors,
     "speed": _speed,
-    "training": _training,
+    "training": functools.partial(_training, "small_en"),
+    "training_ko": functools.partial(_training, "small_ko"),
     "trials": _trials,
     "task_trials": _task_trials,
     "which_vectors": _which_vectors,
+    **KOREAN_BLOCKS,
 }

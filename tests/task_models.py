@@ -118,15 +118,17 @@ def label_lists(model, rows=slice(None)):
     return [[model.labels[index] for index in row if index >= 0] for row in y]
 
 
-def documents():
-    """A dataset of documents of different sizes with speakers, and their mentions."""
+DOCUMENTS = (
+    (["the cat sat", "on the mat"], "Ann", [[0, 1, 0], [4, 5, 0]]),
+    (["ein mat sat", "cat", "the"], "Bob", [[0, 0, 1], [3, 3, 1]]),
+)
+
+
+def documents(rows=DOCUMENTS):
+    """A dataset of documents: sentences, their speaker, and the mentions of entities."""
     spec = tf.TensorSpec((None, None), tf.string)
     inputs = {"tokens": spec, "speakers": spec, "genre": tf.TensorSpec((1,), tf.string)}
     signature = inputs, tf.TensorSpec((None, 3), tf.int32)
-    rows = [
-        (["the cat sat", "on the mat"], "Ann", [[0, 1, 0], [4, 5, 0]]),
-        (["ein mat sat", "cat", "the"], "Bob", [[0, 0, 1], [3, 3, 1]]),
-    ]
 
     def read():
         for sentences, speaker, mentions in rows:

@@ -228,7 +228,10 @@ TEXT_READERS = [
     ("text", "message"),
     [
         (b"the cat\na dog\rthe cat\r", "odd.txt, line 2: a carriage return between two tokens."),
-        (b">P01308 insulin\nMALWMRLLPL\n", "odd.txt, line 1: FASTA is not supported"),
+        (
+            b">P01308 insulin\nMALWMRLLPL\n",
+            "odd.txt, line 1: the text begins with '>', as in FASTA",
+        ),
     ],
 )
 def test_wrong_text_is_refused_by_all_commands(command, trained, arguments, text, message):

@@ -112,7 +112,7 @@ def read_inputs(
         config = dataclasses.replace(config, learning_rate=recorded["learning_rate"])
     if is_chief:
         check_workdir(workdir, config, shape, vocabulary)
-    count = count_corpus(files, vocabulary)
+    count = count_corpus(files, vocabulary, config.input_format)
     report_corpus(count)
     window = config.batch_size * config.unroll
     if count.targets < window:
@@ -136,7 +136,7 @@ def read_inputs(
     if is_chief:
         check_corpus(workdir, config, corpus)
         if valid_files:
-            count_corpus(valid_files, vocabulary)  # fails if the text cannot be read
+            count_corpus(valid_files, vocabulary, config.input_format)  # fails if it is unreadable
     epochs = config.epochs or DEFAULT_EPOCHS
     num_steps = config.steps or max(1, round(epochs * (count.targets / window)))
     logging.info(
@@ -206,7 +206,8 @@ def _own_lexicon(
         lexicon = Lexicon.load(config.workdir, has_words)
     else:
         words = vocabulary.tokens[len(SPECIAL_TOKENS) :] if has_words else None
-        lexicon = Lexicon.build(read_sentences(files), words, char_cnn.max_chars)
+        sentences = read_sentences(files, config.input_format)
+        lexicon = Lexicon.build(sentences, words, char_cnn.max_chars)
         logging.info("Built a %r from the training text.", lexicon)
     sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, char_cnn.lexicon.word_dim)
     char_cnn = dataclasses.replace(char_cnn, lexicon=sizes)

@@ -92,7 +92,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         )
         train_step = _build(config, cluster, inputs, schedule)
         # Each pass reads the sentences in another order. The iterator can be saved.
-        sentences = sentence_dataset(files, config.seed).repeat()
+        sentences = sentence_dataset(files, config.seed, config.input_format).repeat()
         windows = iter(prefetch(lm_windows(sentences, config.batch_size, config.unroll), 4))
         if cluster.is_chief:
             stack.enter_context(claimed_workdir(Path(config.workdir)))
@@ -218,7 +218,7 @@ class _Results:
         self._is_chief = train_step.cluster.is_chief
         self._perplexity = None
         if valid_files and self._is_chief:
-            self._perplexity = Perplexity(self._model, valid_files)
+            self._perplexity = Perplexity(self._model, valid_files, config.input_format)
             history = record["perplexity"]
             record["perplexity"] = [old for old in history if self._perplexity.is_of_text(old)]
             if len(record["perplexity"]) < len(history):

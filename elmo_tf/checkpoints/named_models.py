@@ -201,6 +201,10 @@ _MODELS = (
         package_folder="small_en",
     ),
     NamedModel(
+        *("small-ko", "Korean, 14 M tokens", 384, 6.9, "Apache-2.0", "elmo_tf"),
+        package_folder="small_ko",
+    ),
+    NamedModel(
         *("small", "English, 769 M tokens", 256, 13.6, *_PETERS),
         _published("2x1024_128_2048cnn_1xhighway"),
         {

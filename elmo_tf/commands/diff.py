@@ -24,9 +24,7 @@ class _DiffOptions(ReportOptions):
         "dataset per sentence, as of AllenNLP and ELMoForManyLangs",
     )
     model: Model
-    text: str = setting(
-        is_positional=True, metavar="TEXT", help="the text, one tokenized sentence per line"
-    )
+    text: str = setting(is_positional=True, metavar="TEXT", help="the text, as for elmo-tf embed")
     tolerance: Positive = setting(1e-5, "largest difference of equal vectors")
     input_format: InputFormat = None
     token_column: TokenColumn = None
@@ -48,8 +46,10 @@ def diff(options: _DiffOptions) -> int | None:
     share_cores_for_embedding()
     old = OldVectors(options.old)
     read = sentence_reader(options.text, options.input_format, options.token_column)
-    sentences = [sentence.tokens for sentence in read()]
-    result = compare_vectors(old, load_bilm(options.model), sentences, options.tolerance)
+    text = list(read())
+    sentences, identifiers = [one.tokens for one in text], [one.identifier for one in text]
+    bilm = load_bilm(options.model)
+    result = compare_vectors(old, bilm, sentences, options.tolerance, identifiers)
     options.report(result, lambda: _markdown(result))
     return None if result["equal"] else DIFFERENT
 

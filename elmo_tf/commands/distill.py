@@ -93,7 +93,7 @@ def _of_corpus(options: Any) -> tuple[list[str], int, Iterable[Any]]:
     files = sentence_files(options.corpus)
     check_tokens(files)
     vocabulary = Vocabulary.build(
-        progress_over(reported_lines(files), None, "counting", "lines"),
+        progress_over(reported_lines(files, format=None), None, "counting", "lines"),
         options.min_count,
         None if options.max_size is None else options.max_size + len(SPECIAL_TOKENS),
     )

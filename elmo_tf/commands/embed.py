@@ -24,13 +24,14 @@ class _EmbedOptions:
     input: str = setting(
         is_positional=True,
         metavar="INPUT",
-        help="one tokenized sentence per line, or CoNLL columns (.conll, .conllu, …); .gz is "
-        "decompressed; - is stdin, which cannot be resumed",
+        help="one tokenized sentence per line, CoNLL columns (.conll, .conllu, …), or proteins in "
+        "FASTA (.fasta, .fa, .faa); .gz is decompressed; - is stdin, which cannot be resumed",
     )
     output: str = setting(
         is_positional=True,
         metavar="OUTPUT.hdf5",
-        help="output; its suffix chooses the format: .hdf5 (one dataset per line, named from 0), "
+        help="output; its suffix chooses the format: .hdf5 (one dataset per line, named from 0; "
+        "of FASTA, by its identifier), "
         ".parquet (directory of shards), .npz (one array per line) or .npy (one array of all "
         "tokens, with line offsets in .npy.offsets.npy)",
     )

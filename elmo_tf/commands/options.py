@@ -131,8 +131,12 @@ Precision = Annotated[
 BatchTokens = Annotated[int, setting(ge=1, help="tokens per batch")]
 Overwrite = Annotated[bool, setting(help="replace existing outputs")]
 InputFormat = Annotated[
-    Literal["text", "conll", "conllu"] | None,
+    Literal["text", "conll", "conllu", "fasta"] | None,
     setting(default_help="by the file name", help="format of the input"),
+]
+TokensFormat = Annotated[
+    Literal["text", "fasta"] | None,
+    setting(default_help="by the file name", help="format of the text; fasta: protein sequences"),
 ]
 TokenColumn = Annotated[
     int | None,
@@ -168,11 +172,11 @@ def named_vectors(vectors: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {name: open_vectors(file) for name, file in vectors}
 
 
-def text_sources(patterns: Iterable[str]) -> list[Any]:
+def text_sources(patterns: Iterable[str], format: str | None = None) -> list[Any]:
     """The files that match some patterns, see `sentence_files`. `-` is stdin, read once."""
     from elmo_tf.text.reading import sentence_files
 
-    matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p]) for p in patterns)
+    matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p], format) for p in patterns)
     return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
 
 

@@ -36,7 +36,7 @@ def score(options: _ScoreOptions) -> None:
 
     sources = text_sources(options.files)
     model = load_language_model(options.checkpoint)
-    lines = reported_lines(sources)
+    lines = reported_lines(sources, format=None)
     # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, options.batch_tokens):

@@ -2,7 +2,7 @@
 
 from absl import logging
 
-from elmo_tf.commands.options import Overwrite, TextFiles, subcommand, text_sources
+from elmo_tf.commands.options import Overwrite, TextFiles, TokensFormat, subcommand, text_sources
 from elmo_tf.settings import Count, checked_dataclass, setting
 
 
@@ -14,6 +14,7 @@ class _VocabOptions:
         None, "tokens to keep, with <S> </S> <UNK>", default_help="all"
     )
     min_count: Count = setting(1, "leave out tokens rarer than N")
+    input_format: TokensFormat = None
     overwrite: Overwrite = False
 
 
@@ -29,7 +30,7 @@ def vocab(options: _VocabOptions) -> None:
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_file(options.output, options.overwrite)
-    lines = reported_lines(text_sources(options.files))
+    lines = reported_lines(text_sources(options.files, options.input_format), options.input_format)
     vocabulary = Vocabulary.build(
         progress_over(lines, None, "counting", "lines"),
         min_count=options.min_count,

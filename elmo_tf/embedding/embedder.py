@@ -22,7 +22,7 @@ from elmo_tf.embedding.layer_choice import (
     layers_of_states,
 )
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
-from elmo_tf.embedding.vector_output import OutputOptions, mean_over_tokens
+from elmo_tf.embedding.vector_output import OutputOptions, mean_over_tokens, unit_vectors
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import (
@@ -171,10 +171,7 @@ class Embedder:
             for vectors in self._arrays(batch, self._encode_group):  # (…, token, feature)
                 if output == "sentence":
                     vectors = mean_over_tokens(vectors)  # (…, feature)
-                if normalize:
-                    norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
-                    vectors = vectors / np.where(norm > 0, norm, 1)
-                arrays.append(vectors)
+                arrays.append(unit_vectors(vectors) if normalize else vectors)
                 meter.update(1)
         if is_single:
             return arrays[0]
@@ -204,9 +201,7 @@ class Embedder:
             is_vectors = isinstance(texts, np.ndarray) and texts.dtype.kind == "f"
             vectors = texts if is_vectors else self.encode(texts)
             is_one = isinstance(texts, str | bytes) or (is_vectors and vectors.ndim == 1)
-            rows = vectors.reshape(1 if is_one else len(vectors), -1)
-            norms = np.linalg.norm(rows, axis=1, keepdims=True)
-            unit.append(rows / np.where(norms > 0, norms, 1))
+            unit.append(unit_vectors(vectors.reshape(1 if is_one else len(vectors), -1)))
         return unit[0] @ unit[1].T
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
@@ -314,7 +309,8 @@ class Embedder:
         complete.
 
         Args:
-            input: text with one tokenized sentence per line, or CoNLL columns. `.gz` is unpacked.
+            input: text with one tokenized sentence per line, CoNLL columns, or FASTA, whose
+                sequences are named by their identifiers in the output. `.gz` is unpacked.
                 With a `tokenizer`, raw text: every line may have any number of sentences, and every
                 sentence has an array. The file `output` + `.tokens.jsonl` then has the line, the
                 tokens and their offsets for each array.

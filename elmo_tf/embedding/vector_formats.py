@@ -1,5 +1,6 @@
 """The output formats: HDF5, NumPy and Parquet files of vectors."""
 
+import itertools
 import json
 import os
 import re
@@ -26,7 +27,8 @@ class HDF5Output(VectorOutput):
     """One dataset per sentence, named by its number from 0, and `sentence_to_index` in JSON.
 
     With `use_sentence_keys`, a dataset is named by its sentence, so that `file[sentence]` finds it,
-    and has its number in the attribute `line`. A `/` creates a group, as in every HDF5 path. A
+    and has its number in the attribute `line`. A sequence of FASTA is always named by its
+    identifier in the same way. A `/` creates a group, as in every HDF5 path. A
     repeated sentence shares the first dataset, since the vectors are the same. A sentence that is
     not a valid name is named `line 7` by its number: an empty one, one that HDF5 would shorten
     (`a//b`), or one that needs a group where there is a dataset, or the reverse.
@@ -38,16 +40,18 @@ class HDF5Output(VectorOutput):
 
     def join(self, shards: Shards, folder: Path) -> dict[str, Path]:
         path = folder / "vectors.hdf5"
-        keys = {}
+        keys: dict[str, str] = {}
+        has_index = not (self._options.forget_sentences or self._options.use_sentence_keys)
         with h5py.File(path, "w") as file:
             for index, sentence, vectors in self._arrays(shards):
-                if self._options.use_sentence_keys:
+                if self._options.use_sentence_keys or sentence.identifier is not None:
                     self._write_by_sentence(file, index, sentence, vectors)
+                    has_index = False
                     continue
                 file.create_dataset(str(index), data=vectors, **self._filters(vectors))
-                if not self._options.forget_sentences:
+                if has_index:
                     keys[_text(sentence)] = str(index)
-            if not (self._options.forget_sentences or self._options.use_sentence_keys):
+            if has_index:
                 text = h5py.string_dtype()
                 file.create_dataset(SENTENCES, data=[json.dumps(keys)], dtype=text)
         return {"": path}
@@ -82,6 +86,8 @@ def _found(file: h5py.File, key: str) -> Any:
 
 def _text(sentence: FileSentence) -> str:
     """The key of a sentence; of raw text, its tokens, as in tokenized text."""
+    if sentence.identifier is not None:
+        return sentence.identifier
     return sentence.text if sentence.offsets is None else " ".join(sentence.tokens)
 
 
@@ -96,7 +102,10 @@ OFFSETS = ".offsets.npy"
 
 
 class NpzOutput(VectorOutput):
-    """An archive with one array per sentence, named by its number: `numpy.load(path)["0"]`."""
+    """An archive with one array per sentence, named by its number: `numpy.load(path)["0"]`.
+
+    A sequence of FASTA is named by its identifier.
+    """
 
     name = "An .npz archive"
     compressions = ("gzip",)
@@ -106,8 +115,9 @@ class NpzOutput(VectorOutput):
         is_plain = self._options.compression == "none"
         method = zipfile.ZIP_STORED if is_plain else zipfile.ZIP_DEFLATED
         with zipfile.ZipFile(path, "w", method) as archive:
-            for number, _, vectors in self._arrays(shards):
-                with archive.open(f"{number}.npy", "w", force_zip64=True) as member:
+            for number, sentence, vectors in self._arrays(shards):
+                name = number if sentence.identifier is None else _valid(sentence.identifier)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.ascontiguousarray(vectors))
         return {"": path}
 
@@ -153,9 +163,10 @@ class ParquetOutput(VectorOutput):
     """A folder of shards `part-00000.parquet` and so on, a row per sentence.
 
     Columns: `file`, string, the text file (only of a job on many machines); `line`, int64, the
-    number of the sentence from 0; `text`, string, and `tokens`, list of string, the sentence;
-    `shape`, list of int32, and `vectors`, list of float, its vectors in C order. Bytes that are not
-    valid UTF-8 become U+FFFD, because Parquet strings must be UTF-8.
+    number of the sentence from 0; `identifier`, string (only of FASTA); `text`, string, and
+    `tokens`, list of string, the sentence; `shape`, list of int32, and `vectors`, list of float,
+    its vectors in C order. Bytes that are not valid UTF-8 become U+FFFD, because Parquet strings
+    must be UTF-8.
     """
 
     name = "Parquet"
@@ -188,16 +199,21 @@ class ParquetOutput(VectorOutput):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        schema = self._schema(with_file=file is not None)
+        sentences = iter(sentences)
+        head = list(itertools.islice(sentences, 1))
+        is_fasta = bool(head) and head[0].identifier is not None
+        schema = self._schema(with_file=file is not None, with_identifier=is_fasta)
         compression = self._options.compression
         with pq.ParquetWriter(path, schema, compression=compression, use_dictionary=False) as shard:
             rows: list[dict[str, Any]] = []  # of the next row group
             num_bytes = 0
-            for line, (sentence, vectors) in enumerate(zip(sentences, arrays, strict=True), first):
+            pairs = zip(itertools.chain(head, sentences), arrays, strict=True)
+            for line, (sentence, vectors) in enumerate(pairs, first):
                 vectors = self._options.as_written(vectors)
                 # `pyarrow` ignores columns that are not in the schema.
                 row = {"file": file, "line": line, "text": _valid(sentence.text)}
                 row["tokens"] = list(map(_valid, sentence.tokens))
+                row["identifier"] = _valid(sentence.identifier or "")
                 rows.append({**row, "shape": vectors.shape, "vectors": vectors.ravel()})
                 num_bytes += vectors.nbytes
                 if num_bytes >= _ROW_GROUP:
@@ -208,11 +224,13 @@ class ParquetOutput(VectorOutput):
             if count is not None:
                 shard.add_key_value_metadata({_COUNT: json.dumps(count._asdict()).encode()})
 
-    def _schema(self, with_file: bool) -> Any:
+    def _schema(self, with_file: bool, with_identifier: bool) -> Any:
         import pyarrow as pa
 
         columns = [("file", pa.string())] if with_file else []
         columns.append(("line", pa.int64()))
+        if with_identifier:
+            columns.append(("identifier", pa.string()))
         if not self._options.forget_sentences:
             columns += [("text", pa.string()), ("tokens", pa.list_(pa.string()))]
         number = pa.from_numpy_dtype(np.dtype(self._options.dtype))

@@ -32,7 +32,7 @@ class OutputOptions:
         compression: "none" or one of `VectorOutput.compressions`. Defaults to "none".
         forget_sentences: whether to write only vectors, without the sentences. Defaults to False.
         use_sentence_keys: HDF5 only. Whether to name datasets by their sentences instead of their
-            numbers. Defaults to False.
+            numbers. Sequences of FASTA are named by their identifiers. Defaults to False.
         pool: "none" for one vector per token, or "mean" for one vector per sentence, the mean over
             its tokens (zeros without tokens). Defaults to "none".
 
@@ -59,6 +59,12 @@ class OutputOptions:
 def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:
     """Mean over tokens: float (…, token, feature) → (…, feature); zeros without tokens."""
     return vectors.sum(axis=-2) / max(1, vectors.shape[-2])
+
+
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Normalizes vectors along the last axis to length 1, float32; zero vectors stay zero."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
 
 class VectorOutput(abc.ABC):

@@ -23,7 +23,11 @@ _ROUNDING = {"float32": 0.0, "float16": 2**-11, "bfloat16": 2**-8}
 
 
 def compare_vectors(
-    old: OldVectors, bilm: BiLM, sentences: Iterable[Sequence[str]], tolerance: float = 1e-5
+    old: OldVectors,
+    bilm: BiLM,
+    sentences: Iterable[Sequence[str]],
+    tolerance: float = 1e-5,
+    identifiers: Sequence[str | None] | None = None,
 ) -> dict[str, Any]:
     """Compares a file of vectors with those that a biLM computes.
 
@@ -32,6 +36,7 @@ def compare_vectors(
         bilm: the biLM.
         sentences: the sentences of the text from which the file was made.
         tolerance: largest difference at which vectors are equal.
+        identifiers: those of the sentences, if the text is FASTA.
 
     Returns:
         A dict: "equal"; "sentences", their number; "different", the number of sentences beyond the
@@ -44,8 +49,10 @@ def compare_vectors(
     arrays = Embedder(bilm).embed(sentences)
     arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
     compared = (
-        _ComparedSentence(index, tokens, old.read(index, tokens), new)
-        for index, (tokens, new) in enumerate(zip(sentences, arrays, strict=True))
+        _ComparedSentence(index, tokens, old.read(index, tokens, identifier), new)
+        for index, (tokens, new, identifier) in enumerate(
+            zip(sentences, arrays, identifiers or [None] * len(sentences), strict=True)
+        )
     )
     examined = list(itertools.islice(compared, _EXAMINED))
     finite = [one for one in examined if one.old is not None and np.isfinite(one.old).all()]
@@ -119,7 +126,8 @@ class _ComparedSentence(NamedTuple):
 class _Explanation(NamedTuple):
     """The layers that a file holds, and the causes of its differences."""
 
-    # The layer of the biLM for each layer of the file; after the last one, the mean of all layers.
+    # The layer of the biLM for each layer of the file; after the last one, the mean and the sum
+    # of all layers.
     layers: list[int]
     is_pooled: bool  # the file has one vector per sentence, the mean over its tokens
     causes: list[str]
@@ -130,7 +138,9 @@ class _Explanation(NamedTuple):
 
     def layer_names(self, num_layers: int) -> list[str]:
         """The names of the layers, of a biLM with `num_layers` layers, 0 included."""
-        return [f"layer {k}" if k < num_layers else "the mean of all layers" for k in self.layers]
+        names = [f"layer {k}" for k in range(num_layers)]
+        names += ["the mean of all layers", "the sum of all layers"]
+        return [names[k] for k in self.layers]
 
 
 class _Fit(NamedTuple):
@@ -262,7 +272,7 @@ class _Search:
     def causes(self, fit: _Fit) -> list[str]:
         """The causes that a fit combines, and the cause of the differences that it leaves."""
         causes = []
-        num_layers = len(self._news[0]) - 1
+        num_layers = len(self._news[0]) - 2
         if fit.layers != list(range(num_layers)) and fit.num_equal:
             names = _Explanation(fit.layers, self.is_pooled, []).layer_names(num_layers)
             causes.append(f"a different layer: the file holds {', '.join(names)}")
@@ -326,8 +336,8 @@ def _view_of_old(old: np.ndarray, is_pooled: bool) -> np.ndarray:
 
 
 def _view_of_new(new: np.ndarray, is_pooled: bool) -> np.ndarray:
-    """All layers and their mean: (layer, token, feature) → (layer + 1, token or 1, feature)."""
-    new = np.concatenate([new, new.mean(axis=0, keepdims=True)])
+    """Layers, their mean and their sum: (layer, token, feature) → (layer + 2, token, feature)."""
+    new = np.stack([*new, new.mean(axis=0), new.sum(axis=0)])
     return new.sum(axis=1, keepdims=True) / max(1, new.shape[1]) if is_pooled else new
 
 

@@ -22,7 +22,7 @@ def distinct_sentences(
     sentences: dict[str, tuple[int, int]] = {}
     with progress(None, "reading the corpus", "tokens") as meter:
         for file, path in enumerate(files):
-            for line, text in enumerate(reported_lines([path]), start=1):
+            for line, text in enumerate(reported_lines([path], format=None), start=1):
                 tokens = text.split()
                 for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                     part = tokens[start : start + MAX_SENTENCE_TOKENS]

@@ -35,7 +35,7 @@ def perplexity(
 
     Args:
         model: a `LanguageModel`.
-        files: text files, one tokenized sentence per line.
+        files: text files, one tokenized sentence per line, or FASTA by their names.
         shown: whether to show progress.
 
     Returns:
@@ -56,16 +56,22 @@ def perplexity(
 class Perplexity:
     """Measures the perplexity of one text repeatedly, as `perplexity` does once."""
 
-    def __init__(self, model: LanguageModel, files: Sequence[str | os.PathLike]):
+    def __init__(
+        self,
+        model: LanguageModel,
+        files: Sequence[str | os.PathLike],
+        format: str | None = None,
+    ):
         self._model = model
-        count = count_corpus(files, model.vocabulary)
+        count = count_corpus(files, model.vocabulary, format)
         report_lines(count)
         self._num_targets, self._unknown = count.targets, count.unknown_share
         note = "the perplexity does not measure how well these words are predicted."
         warn_of_unknown(count, "", note)
         num_rows = max(1, min(_MAX_ROWS, self._num_targets // _TOKENS_PER_ROW))
         window = max(1, _TOKENS_PER_WINDOW // num_rows)
-        windows = lm_windows(sentence_dataset(files), num_rows, window, drop_remainder=False)
+        sentences = sentence_dataset(files, format=format)
+        windows = lm_windows(sentences, num_rows, window, drop_remainder=False)
         self._windows = prefetch(windows, 2)
         self._states = tf.nest.map_structure(
             lambda state: tf.Variable(state, trainable=False), model.bilm.zero_states(num_rows)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.vector_output import unit_vectors
 from elmo_tf.evaluation.sense_corpus import (
     LemmaPos,
     SenseInstance,
     SenseInventory,
     SenseSentence,
 )
-from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.evaluation.whitening import Whitening
 
 # In layer 0 a token has the same vector in every sentence, so that means of different senses may

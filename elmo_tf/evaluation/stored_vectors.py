@@ -20,10 +20,9 @@ from elmo_tf.extras import require_extra
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import encode
 
-# The places of sentences, by their indices and their texts; and functions that return the shape of
-# the vectors at a place, and read them.
-_Shape = tuple[int, ...]
-_Stored = tuple[dict[int | str, Any], Callable[[Any], _Shape], Callable[[Any], np.ndarray]]
+# The places of sentences, by their indices and their texts; and a function that returns the vectors
+# at a place: an array, or a dataset of HDF5, which is read later.
+_Stored = tuple[dict[int | str, Any], Callable[[Any], Any]]
 
 
 class VectorSource(abc.ABC):
@@ -51,9 +50,10 @@ class VectorSource(abc.ABC):
         digest = hashlib.sha256(json.dumps(state).encode()).hexdigest()
         return {"model": digest, "precision": self.precision}
 
-    @abc.abstractmethod
     def check(self, sentences: Iterable[Sequence[str]]) -> None:
-        """Raises the errors of `embed`, without reading the vectors."""
+        """Raises the errors of `embed` before the vectors are used."""
+        for _ in self.embed(sentences):
+            pass
 
     @abc.abstractmethod
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
@@ -77,9 +77,6 @@ class WordVectorSource(VectorSource):
         self.vectors = read_word_vectors(path)
         self.num_layers, self.dim = 1, self.vectors.dim
 
-    def check(self, sentences: Iterable[Sequence[str]]) -> None:
-        pass  # words without a vector are zeros
-
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         default = np.zeros(self.dim, np.float32)
         for tokens in sentences:
@@ -98,28 +95,29 @@ class SentenceVectorSource(VectorSource):
     def __init__(self, path: str | os.PathLike):
         super().__init__(path)
         with _naming(self.path):
-            places, self._shape_of, self._read = _stored(self.path)
+            places, self._read = _stored(self.path)
             self._places = {text: place for text, place in places.items() if isinstance(text, str)}
             if not self._places:
                 raise ValueError(f"there are no sentences (`{SENTENCES}`, or the column `tokens`).")
-        self.num_layers, _, self.dim = self._shape(next(iter(self._places.values())))
+        first = self._read(next(iter(self._places.values())))
+        self.num_layers, _, self.dim = self._shape(first)
 
     def check(self, sentences: Iterable[Sequence[str]]) -> None:
         for tokens in sentences:
-            self._place(tokens)
+            self._vectors(tokens)
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         for tokens in sentences:
-            array = np.asarray(self._read(self._place(tokens)), np.float32)
+            array = np.asarray(self._vectors(tokens), np.float32)
             yield array.reshape(self.num_layers, len(tokens), self.dim)
 
-    def _place(self, tokens: Sequence[str]) -> Any:
-        """The place of a sentence, whose vectors have the right shape."""
+    def _vectors(self, tokens: Sequence[str]) -> Any:
+        """The stored vectors of a sentence, which have the right shape."""
         text = _key(" ".join(tokens))
-        place = self._places.get(text)
-        if place is None:
+        if text not in self._places:
             raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
-        layers, count, dim = self._shape(place)
+        vectors = self._read(self._places[text])
+        layers, count, dim = self._shape(vectors)
         if count != len(tokens):
             raise ValueError(
                 f"{self.path} has {count} vectors for the {len(tokens)} tokens of the sentence "
@@ -130,11 +128,11 @@ class SentenceVectorSource(VectorSource):
                 f"{self.path} has {layers} layers of width {dim} for the sentence {text[:80]!r}, "
                 f"and {self.num_layers} of width {self.dim} for its first sentence."
             )
-        return place
+        return vectors
 
-    def _shape(self, place: Any) -> _Shape:
-        """The shape of the vectors at a place as (layer, token, feature)."""
-        shape = self._shape_of(place)
+    def _shape(self, vectors: Any) -> tuple[int, ...]:
+        """The shape of vectors as (layer, token, feature)."""
+        shape = vectors.shape
         if len(shape) not in (2, 3):
             raise ValueError(
                 f"{self.path} must have one vector per token. Received: an array of shape {shape}."
@@ -143,7 +141,7 @@ class SentenceVectorSource(VectorSource):
 
 
 class OldVectors:
-    """A file of vectors, in which sentences have their indices or their texts as keys.
+    """A file of vectors, whose keys are the sentences' indices, texts or identifiers.
 
     Args:
         path: `.npz`, `.npy` or `.parquet`, as written by `elmo-tf embed`. Anything else is HDF5
@@ -160,20 +158,22 @@ class OldVectors:
         if not self._path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
         with _naming(self._path):
-            places, _, self._read = _stored(self._path)
+            places, self._read = _stored(self._path)
         by_index = {index: place for index, place in places.items() if isinstance(index, int)}
         self._places = by_index or places
         self._unread = set(self._places.values())
 
-    def read(self, index: int, tokens: Sequence[str]) -> np.ndarray | None:
+    def read(
+        self, index: int, tokens: Sequence[str], identifier: str | None = None
+    ) -> np.ndarray | None:
         """The vectors of a sentence, float32 (layer, token, feature), or None.
 
         A single layer has one axis less, and a vector of a sentence is read as one token.
         """
-        keys = (index, _key(" ".join(tokens)), f"line {index}")
+        keys = (index, _key(identifier or " ".join(tokens)), f"line {index}")
         place = next((self._places[key] for key in keys if key in self._places), None)
         with _naming(self._path):
-            array = None if place is None else self._read(place)
+            array = None if place is None else self._read(place)[()]
         if array is None or array.ndim not in (1, 2, 3):
             return None
         self._unread.discard(place)
@@ -204,11 +204,10 @@ def _stored(path: Path) -> _Stored:
 def _hdf5(path: Path) -> _Stored:
     """Datasets named by indices, perhaps with `sentence_to_index`, or named by sentences."""
     file = open_hdf5(path)
-    readers = (lambda name: file[name].shape), (lambda name: file[name][()])
     if SENTENCES in file:
         names = {int(name): name for name in file if name != SENTENCES}
         texts = json.loads(file[SENTENCES][0])
-        return names | {_key(text): name for text, name in texts.items()}, *readers
+        return names | {_key(text): name for text, name in texts.items()}, file.__getitem__
     found: list[str] = []
 
     def add(name: str, item: Any) -> None:
@@ -219,10 +218,10 @@ def _hdf5(path: Path) -> _Stored:
     # A dataset that is named by its sentence has the number of its line.
     has_lines = any("line" in file[name].attrs for name in found[:1])
     if all(map(str.isdecimal, found)) and not has_lines:
-        return {int(name): name for name in found}, *readers
+        return {int(name): name for name in found}, file.__getitem__
     # In ELMoForManyLangs, characters are escaped that have a meaning in HDF5 paths.
     escaped = {_key(k.replace("$period$", ".").replace("$backslash$", "/")): k for k in found}
-    return escaped | {_key(name): name for name in found}, *readers
+    return escaped | {_key(name): name for name in found}, file.__getitem__
 
 
 def _npz(path: Path) -> _Stored:
@@ -230,7 +229,9 @@ def _npz(path: Path) -> _Stored:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not an .npz archive, or it is incomplete.")
     file = np.load(path)
-    return {int(name): name for name in file.files}, lambda k: file[k].shape, file.__getitem__
+    is_numbered = all(map(str.isdecimal, file.files))
+    names = {int(name) if is_numbered else _key(name): name for name in file.files}
+    return names, file.__getitem__
 
 
 def _npy(path: Path) -> _Stored:
@@ -238,13 +239,12 @@ def _npy(path: Path) -> _Stored:
     rows = np.load(path, mmap_mode="r")  # (token, …, feature) or (sentence, …, feature)
     offsets_path = Path(f"{path}{OFFSETS}")
     if not offsets_path.exists():
-        return {k: k for k in range(len(rows))}, lambda k: rows[k].shape, rows.__getitem__
+        return {k: k for k in range(len(rows))}, rows.__getitem__
     offsets = np.load(offsets_path)
-
-    def read(k: int) -> np.ndarray:
-        return np.moveaxis(rows[offsets[k] : offsets[k + 1]], 0, -2)
-
-    return {k: k for k in range(len(offsets) - 1)}, lambda k: read(k).shape, read
+    return (
+        {k: k for k in range(len(offsets) - 1)},
+        lambda k: np.moveaxis(rows[offsets[k] : offsets[k + 1]], 0, -2),
+    )
 
 
 def _parquet(path: Path) -> _Stored:
@@ -264,31 +264,21 @@ def _parquet(path: Path) -> _Stored:
                 if "tokens" in sentence:
                     places[_key(" ".join(sentence["tokens"]))] = number, group, row
 
-    @functools.lru_cache(maxsize=4)
-    def read_group(number: int, group: int, column: str) -> Any:
-        return files[number].read_row_group(group, [column])[column]
-
-    def shape_of(place: tuple[int, int, int]) -> _Shape:
-        number, group, row = place
-        return tuple(read_group(number, group, "shape")[row].as_py())
+    @functools.lru_cache(maxsize=2)
+    def read_group(number: int, group: int) -> Any:
+        return files[number].read_row_group(group, ["shape", "vectors"])
 
     def read(place: tuple[int, int, int]) -> np.ndarray:
-        number, group, row = place
-        vectors = read_group(number, group, "vectors")[row]
-        return vectors.values.to_numpy().reshape(shape_of(place))
+        *group, row = place
+        table = read_group(*group)
+        return table["vectors"][row].values.to_numpy().reshape(table["shape"][row].as_py())
 
-    return places, shape_of, read
+    return places, read
 
 
 def _key(text: str) -> str:
     """A sentence with single spaces, and with U+FFFD for invalid UTF-8, as in Parquet files."""
     return encode(" ".join(text.split())).decode("utf-8", "replace")
-
-
-def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Normalizes vectors along the last axis to length 1, float32; zero vectors stay zero."""
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
 
 def open_vectors(path: str | os.PathLike) -> VectorSource:

@@ -1,6 +1,5 @@
 """`fit`, `evaluate` and `predict` of task models: lists of strings, and several devices."""
 
-import abc
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,34 +8,17 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.text.corpus import prefetch
-from elmo_tf.text.inputs import checked, column_of_table
+from elmo_tf.text.inputs import TO_LIST, checked, column_of_table, list_of_column
 from elmo_tf.text.sentences import string_tensor
 
 _BATCH_SIZE = 32  # as in Keras
-_CONVERSIONS = ("to_pylist", "tolist", "to_list")  # to lists: pyarrow, pandas and NumPy, polars
 
 
-class TextModel(keras.Model, abc.ABC):
-    """The `fit`, `evaluate` and `predict` of `TaskModel`.
+class TextModel(keras.Model):
+    """The `fit`, `evaluate` and `predict` of `TaskModel`, which has the other methods.
 
     Keras accepts neither lists of strings nor, on several devices, tensors of strings.
     """
-
-    @abc.abstractmethod
-    def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Converts a batch to tensors of integers."""
-
-    @abc.abstractmethod
-    def _by_name(self, inputs: Any) -> dict[str, Any]:
-        """The inputs as a dict by name."""
-
-    @abc.abstractmethod
-    def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
-        """The loss of each example, float (batch,)."""
-
-    @abc.abstractmethod
-    def targets(self, y: Any) -> Any:
-        """The targets as numbers."""
 
     def fit(
         self,
@@ -91,6 +73,12 @@ class TextModel(keras.Model, abc.ABC):
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
+
+    def train_step(self, data):
+        return super().train_step(_of_unknown_size(data))
+
+    def test_step(self, data):
+        return super().test_step(_of_unknown_size(data))
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Keras would average the first batch over the devices, whose parts may differ in size.
@@ -177,7 +165,7 @@ class TextModel(keras.Model, abc.ABC):
 def _is_array(x: Any) -> bool:
     """Whether `x` contains all examples, and not batches of them, as a dataset does."""
     return isinstance(x, list | tuple | dict | tf.Tensor | tf.RaggedTensor) or any(
-        hasattr(x, name) for name in (*_CONVERSIONS, "columns")
+        hasattr(x, name) for name in (*TO_LIST, "columns")
     )
 
 
@@ -186,14 +174,29 @@ def _as_tensor(values: Any, name: str) -> Any:
     values = column_of_table(values, name)
     if tf.is_tensor(values) or (isinstance(values, np.ndarray) and values.dtype.kind not in "OUST"):
         return values
-    for convert in _CONVERSIONS:
-        values = getattr(values, convert, lambda values=values: values)()
-    values = [row.tolist() if isinstance(row, np.ndarray) else row for row in values]
+    column = list_of_column(values)
+    rows = values if column is None else column
+    values = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
     leaves = tf.nest.flatten(values)
     if not leaves or any(isinstance(leaf, str | bytes) for leaf in leaves):
         return string_tensor(values)
     lengths = {len(row) for row in values if isinstance(row, list | tuple)}
     return tf.ragged.constant(values) if len(lengths) > 1 else np.asarray(values)
+
+
+def _of_unknown_size(data: Any) -> Any:
+    """A batch whose number of examples is not static.
+
+    If the number of batches is unknown, a step after the last batch fails to read it, but would
+    first add a static number of examples to that of the mean loss.
+    """
+
+    def unsized(x: Any) -> Any:
+        if not isinstance(x, tf.Tensor) or not x.shape.rank:
+            return x
+        return tf.compat.v1.placeholder_with_default(x, (None, *x.shape[1:]))
+
+    return tf.nest.map_structure(unsized, data)
 
 
 def _num_examples(data: Any) -> int:

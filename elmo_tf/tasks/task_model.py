@@ -22,7 +22,7 @@ _UNKNOWN = -2  # a label that the model does not have
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
-class TaskModel(TrackedParts, TextModel):
+class TaskModel(TrackedParts, TextModel, abc.ABC):
     """The base class of Keras models that read one or more texts.
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
@@ -373,10 +373,14 @@ class LabelModel(TaskModel):
 class Classifier(LabelModel):
     """The base class of task models that predict one label per example.
 
-    Call arguments: see `TaskModel`.
+    Call arguments:
+        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
 
     Returns:
         float (batch, label): scores before the softmax.
+
+    Raises:
+        ValueError: an argument is out of its range, or see `LabelModel`.
     """
 
     def _by_index(self, class_weight):

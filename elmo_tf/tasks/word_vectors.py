@@ -13,11 +13,12 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import check_int
+from elmo_tf.embedding.vector_output import unit_vectors
 from elmo_tf.progress import progress_over
 from elmo_tf.text.reading import decode, is_compressed, read_lines
 
 _ROWS = 65_536  # scaled at a time
-_CHUNK = 1 << 20  # bytes of a binary file
+_LONGEST_HEADER = 100  # bytes of a binary file
 
 
 class WordVectors:
@@ -84,8 +85,7 @@ class WordVectors:
             without: a token to leave out, or None.
         """
         check_int(top_n, "top_n", ge=1)
-        vector = np.asarray(vector, np.float32)
-        similarities = self._units @ (vector / (np.linalg.norm(vector) or 1))  # (token,)
+        similarities = self._units @ unit_vectors(vector)  # (token,)
         order = np.argsort(-similarities, kind="stable")[: top_n + 1]
         near = [(self.tokens[row], float(similarities[row])) for row in order]
         return [pair for pair in near if pair[0] != without][:top_n]
@@ -96,8 +96,7 @@ class WordVectors:
         units = np.empty(self.vectors.shape, np.float32)
         for start in range(0, len(units), _ROWS):  # float16 vectors may be on the disk
             part = np.asarray(self.vectors[start : start + _ROWS], np.float32)
-            norms = np.linalg.norm(part, axis=1, keepdims=True)
-            units[start : start + _ROWS] = part / np.where(norms > 0, norms, 1)
+            units[start : start + _ROWS] = unit_vectors(part)
         return units
 
 
@@ -153,8 +152,10 @@ _Rows = tuple[int | None, int, Iterator[tuple[str, str, Any]]]
 
 
 def _rows(path: str | os.PathLike) -> _Rows:
-    is_binary = os.fspath(path).lower().removesuffix(".gz").endswith(".bin")
-    return (_binary_rows if is_binary else _text_rows)(path)
+    if not os.fspath(path).lower().removesuffix(".gz").endswith(".bin"):
+        return _text_rows(path)
+    rows = _binary_rows(path)
+    return *next(rows), rows
 
 
 def _text_rows(path: str | os.PathLike) -> _Rows:
@@ -177,41 +178,30 @@ def _text_rows(path: str | os.PathLike) -> _Rows:
     return expected, dim, ((place, *_cut(line, dim, f"{name}, {place}")) for place, line in places)
 
 
-def _binary_rows(path: str | os.PathLike) -> _Rows:
-    """Rows of word2vec's binary format: a token, a space, and float32 numbers."""
+def _binary_rows(path: str | os.PathLike) -> Iterator[Any]:
+    """Yields the number of vectors and their dimension, then the rows of word2vec's binary format.
+
+    A row is a token, a space, and float32 numbers.
+    """
     name = os.fspath(path)
-    chunks = _chunks(path)
-    first, _, rest = next(chunks, b"").partition(b"\n")
-    header = re.fullmatch(rb"(\d+) (\d+)\s*", first)
-    if not header or not int(header[2]):
-        raise ValueError(
-            f"{name} is not in word2vec's binary format, which begins with the number of vectors "
-            "and their dimension."
-        )
-    expected, dim = map(int, header.groups())
-
-    def rows() -> Iterator[tuple[str, str, np.ndarray]]:
-        data, start = rest, 0
-        for number in range(1, expected + 1):
-            while (space := data.find(b" ", start)) < 0 or len(data) <= space + 4 * dim:
-                chunk = next(chunks, None)
-                if chunk is None:
-                    return
-                data, start = data[start:] + chunk, 0
-            token = decode(data[start:space].lstrip(b"\n"))
-            yield f"vector {number}", token, np.frombuffer(data, "<f4", dim, space + 1)
-            start = space + 1 + 4 * dim
-
-    return expected, dim, rows()
-
-
-def _chunks(path: str | os.PathLike) -> Iterator[bytes]:
     try:
         with gzip.open(path) if is_compressed(path) else open(path, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
+            header = re.fullmatch(rb"(\d+) (\d+)\s*", file.readline(_LONGEST_HEADER))
+            if not header or not int(header[2]):
+                raise ValueError(
+                    f"{name} is not in word2vec's binary format, which begins with the number of "
+                    "vectors and their dimension."
+                )
+            expected, dim = map(int, header.groups())
+            yield expected, dim
+            for number in range(1, expected + 1):
+                token = b"".join(iter(lambda: file.read(1) or b" ", b" "))
+                values = file.read(4 * dim)
+                if len(values) < 4 * dim:
+                    return
+                yield f"vector {number}", decode(token.lstrip(b"\n")), np.frombuffer(values, "<f4")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
+        raise ValueError(f"Cannot unpack {name}: {error}") from None
 
 
 def _cut(line: str, dim: int, place: str) -> tuple[str, list[str]]:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.progress import progress
+from elmo_tf.text.fasta import RARE, is_fasta
 from elmo_tf.text.reading import TextSource, check_regular_file, is_compressed, sentence_lines
 from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings, suspicions
 from elmo_tf.text.sentences import split_tokens
@@ -45,15 +46,15 @@ def check_tokens(files: Sequence[str | os.PathLike]) -> None:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
 
 
-def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
+def read_sentences(files: Iterable[TextSource], format: str | None = None) -> Iterator[list[str]]:
     """Yields the tokens of each line, without empty lines; splits lines of over 10,000 tokens.
 
     Memory is needed for a single line.
 
-    Errors: see `sentence_lines`.
+    For `format` and errors, see `sentence_lines`.
     """
     for file in files:
-        for line in sentence_lines(file):
+        for line in sentence_lines(file, format=format):
             tokens = line.split()
             for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]
@@ -61,7 +62,7 @@ def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
 
 @tf.autograph.experimental.do_not_convert
 def sentence_dataset(
-    files: Sequence[str | os.PathLike], seed: int | None = None
+    files: Sequence[str | os.PathLike], seed: int | None = None, format: str | None = None
 ) -> tf.data.Dataset:
     """The dataset of the sentences that `read_sentences` yields, each string (token,).
 
@@ -69,7 +70,9 @@ def sentence_dataset(
         files: text files; `.gz` is decompressed.
         seed: int or None. If given, files and lines are shuffled, differently in each pass: the
             lines of 64 files are interleaved, and shuffled in a buffer of 16,384 lines.
+        format: see `sentence_lines`.
     """
+    lines_of = _records if _are_fasta(files, format) else _lines
     names = tf.constant([os.fsencode(file) for file in files])
     compressions = tf.constant(["GZIP" if is_compressed(file) else "" for file in files])
     # A saved iterator stores indices: files may be renamed before training resumes.
@@ -77,7 +80,7 @@ def sentence_dataset(
     if seed is not None:
         sources = sources.shuffle(len(files), seed=seed)
     lines = sources.interleave(
-        lambda index: _lines(names[index], compressions[index]),
+        lambda index: lines_of(names[index], compressions[index]),
         cycle_length=1 if seed is None else _MIXED_FILES,
     )
     if seed is not None:  # before splitting, where lines take the least memory
@@ -139,12 +142,16 @@ class CorpusCount(NamedTuple):
         )
 
 
-def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
+def count_corpus(
+    files: Sequence[str | os.PathLike], vocabulary: Vocabulary, format: str | None = None
+) -> CorpusCount:
     """Counts sentences, tokens and suspicious lines, at about 4 million tokens per second.
 
     Raises:
-        ValueError: the files contain no token; or see `check_regular_file` and `sentence_lines`.
+        ValueError: the files contain no token, or some of them are FASTA and some are not; or see
+            `check_regular_file` and, for `format` too, `sentence_lines`.
     """
+    _are_fasta(files, format)
     for file in files:
         check_regular_file(file)
     types: collections.Counter[str] = collections.Counter()
@@ -152,7 +159,7 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     sentences = longest = 0
     with progress(None, "counting the corpus", "sentences") as meter:
         for file in files:
-            for line in sentence_lines(file):
+            for line in sentence_lines(file, format=format):
                 tokens = line.split()
                 types.update(tokens)
                 for kind in suspicions(line, tokens):
@@ -208,6 +215,34 @@ def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         lambda line: tf.strings.regex_replace(line, "^\ufeff", "", replace_global=False)
     )
     return first.concatenate(lines.skip(1))
+
+
+def _are_fasta(files: Sequence[str | os.PathLike], format: str | None) -> bool:
+    kinds = {is_fasta(file) if format is None else format == "fasta" for file in files}
+    if len(kinds) > 1:
+        raise ValueError(
+            "FASTA and text cannot be read together. Files in FASTA: "
+            f"{', '.join(os.fspath(file) for file in files if is_fasta(file))}."
+        )
+    return True in kinds
+
+
+def _records(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    """The residues of each record of FASTA, separated by spaces; the same as `sentence_lines`."""
+
+    def step(record: tf.Tensor, line: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        is_header = tf.strings.substr(line, 0, 1) == ">"
+        extended = tf.strings.join([record, line])
+        return tf.where(is_header, "", extended), tf.where(is_header, record, "")
+
+    def spaced(record: tf.Tensor) -> tf.Tensor:
+        residues = tf.strings.regex_replace(tf.strings.upper(record), r"[^A-Z]", "")
+        residues = tf.strings.regex_replace(residues, f"[{RARE}]", "X")
+        return tf.strings.regex_replace(residues, "(.)", r"\1 ")
+
+    lines = _lines(name, compression).concatenate(tf.data.Dataset.from_tensors(">"))
+    records = lines.scan(tf.constant(""), step)  # "" for each line that ends no record
+    return records.filter(lambda record: record != "").map(spaced)
 
 
 def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -11,6 +11,8 @@ import tensorflow as tf
 from elmo_tf.text.reading import decode, encode
 from elmo_tf.text.sentences import has_whitespace, split_tokens, string_tensor
 
+TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
+
 
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
     """Converts the inputs and lengths of a call of a `BiLM` to tensors and checks them.
@@ -55,7 +57,6 @@ def as_tensor(inputs: Any) -> Any:
             "A batch of sentences is required, not a single string: put it in a list. "
             f"Received: {inputs!r}"
         )
-    inputs = column_of_table(inputs, "inputs")
     if isinstance(inputs, keras.KerasTensor):
         if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
             raise ValueError(
@@ -67,10 +68,9 @@ def as_tensor(inputs: Any) -> Any:
         inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
     elif isinstance(inputs, list | tuple):
         inputs = _from_lists(list(inputs))
-    elif isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUST":
-        inputs = _from_lists(inputs.tolist())
-    elif not isinstance(inputs, np.ndarray) and (column := _list_of_column(inputs)) is not None:
-        inputs = _from_lists(column)
+    elif not isinstance(inputs, np.ndarray) or inputs.dtype.kind in "OUST":
+        column = list_of_column(inputs)
+        inputs = inputs if column is None else _from_lists(column)
     inputs = _check_rank(_check_dtype(inputs))
     return inputs if inputs.shape.rank == 1 else with_a_token(inputs)
 
@@ -329,7 +329,7 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
         sentences = sentences.tolist()
         if is_padded:
             sentences = [_without_padding(row) for row in sentences]
-    elif (column := _list_of_column(sentences)) is not None:
+    elif (column := list_of_column(sentences)) is not None:
         sentences = column
     if isinstance(sentences, list | tuple):
         for index, sentence in enumerate(sentences):
@@ -342,12 +342,10 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
     return sentences
 
 
-def _list_of_column(column: Any) -> list | None:
-    """The values of a column of pyarrow, pandas or polars; None for anything else."""
-    for method in ("to_pylist", "tolist", "to_list"):
-        if hasattr(column, method):
-            return getattr(column, method)()
-    return None
+def list_of_column(column: Any) -> list | None:
+    """The values of an array, or of a column of a table; None for anything else."""
+    methods = (getattr(column, name) for name in TO_LIST if hasattr(column, name))
+    return next((to_list() for to_list in methods), None)
 
 
 def _without_padding(tokens: list) -> list:

@@ -10,10 +10,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from elmo_tf.text.fasta import fasta_records, is_fasta
+
 # A file, or a binary stream such as `sys.stdin.buffer`.
 TextSource = str | os.PathLike | BinaryIO
-_FASTA_SUFFIXES = (".fa", ".fasta", ".faa", ".fna")
-_FASTA_REMEDY = "Write one sequence per line, its residues separated by spaces, without headers."
+_FASTA_REMEDY = (
+    "Protein sequences are read by embed, vocab and train (--input-format fasta) and, from files "
+    "whose name ends in .fasta, .fa or .faa, by all commands that read tokenized text."
+)
 _MAX_QUOTED = 60  # characters of a value in an error message
 
 
@@ -43,27 +47,28 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
         raise ValueError(f"Cannot unpack {name}: {error}") from None
 
 
-def sentence_lines(source: TextSource, first: int = 1) -> Iterator[str]:
-    """Yields the lines of a text of sentences; see `read_lines`. FASTA is an error.
+def sentence_lines(source: TextSource, first: int = 1, format: str | None = None) -> Iterator[str]:
+    """Yields the sentences of a file as lines of tokens separated by whitespace.
+
+    `format` is "text", for the lines of `read_lines`; "fasta", for the residues of each record of
+    `fasta_records`; or None, for FASTA if the file has such a name.
 
     Raises:
-        ValueError: the name of the file is that of a FASTA file, or the first line that is not
-            empty begins with `>`; or see `read_lines`.
+        ValueError: the first line of text that is not empty begins with `>`, as in FASTA; or see
+            `read_lines` and `fasta_records`.
         OSError: the file cannot be read.
     """
-    name = _name_of(source)
-    if name.lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES):
-        raise ValueError(
-            f"{name}: FASTA is not supported, and the file has the name of a FASTA file. "
-            f"{_FASTA_REMEDY} If it is ordinary text, rename the file."
-        )
-    lines = read_lines(source, first)
+    name, lines = _name_of(source), read_lines(source, first)
+    if is_fasta(name) if format is None else format == "fasta":
+        for record in fasta_records(lines, name):
+            yield " ".join(record.residues)
+        return
     if first == 1:
         for line_number, line in enumerate(lines, start=1):
             if line.startswith(">"):
                 raise ValueError(
-                    f"{name}, line {line_number}: FASTA is not supported, and the text begins with "
-                    f"'>': {quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write "
+                    f"{name}, line {line_number}: the text begins with '>', as in FASTA: "
+                    f"{quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write "
                     "a space before the '>', or remove it."
                 )
             yield line
@@ -120,8 +125,8 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     return list(files)
 
 
-def sentence_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
-    """The files of `text_files`, which must hold sentences: the first line of each is read.
+def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = None) -> list[Path]:
+    """The files of `text_files`, which must hold sentences: the first one of each is read.
 
     Raises:
         FileNotFoundError, OSError: see `text_files`.
@@ -129,7 +134,7 @@ def sentence_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     """
     files = text_files(patterns)
     for file in filter(os.path.isfile, files):  # a pipe can be read only once
-        next(sentence_lines(file), None)
+        next(sentence_lines(file, format=format), None)
     return files
 
 

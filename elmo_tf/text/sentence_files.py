@@ -1,4 +1,4 @@
-"""Text files or CoNLL files ─► sentences for embedding.
+"""Text, CoNLL or FASTA files ─► sentences for embedding.
 
 Empty lines are kept as empty sentences, unlike in a training corpus, where they are skipped.
 """
@@ -12,10 +12,11 @@ from typing import NamedTuple
 from absl import logging
 
 from elmo_tf.config_checks import check_choice
+from elmo_tf.text.fasta import fasta_records, is_fasta
 from elmo_tf.text.reading import TextSource, encode, read_lines, sentence_lines
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 
-FORMATS = ("text", "conll", "conllu")
+FORMATS = ("text", "conll", "conllu", "fasta")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
 
 
@@ -28,6 +29,7 @@ class FileSentence(NamedTuple):
     # Of raw text: the line number, from 0, and the start and end of each token, in characters.
     line: int | None = None
     offsets: list[tuple[int, int]] | None = None
+    identifier: str | None = None  # of FASTA, unique in the file
 
 
 def format_of(path: str | os.PathLike) -> str:
@@ -35,7 +37,9 @@ def format_of(path: str | os.PathLike) -> str:
     name = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")
     if name.endswith(".conllu"):
         return "conllu"
-    return "conll" if name.endswith(_CONLL_SUFFIXES) else "text"
+    if name.endswith(_CONLL_SUFFIXES):
+        return "conll"
+    return "fasta" if is_fasta(name) else "text"
 
 
 def sentence_reader(
@@ -49,24 +53,28 @@ def sentence_reader(
     Args:
         path: the file; `.gz` is decompressed.
         format: "text", a sentence per line of whitespace-separated tokens; "conll" or "conllu", see
-            `column_sentences`; or None to use the file's name.
+            `column_sentences`; "fasta", a record per sentence and a residue per token, see
+            `fasta_records`; or None to use the file's name.
         token_column: int >= 1. Column of the tokens; None for 1, or 2 in "conllu".
         tokenizer: splits each line of a text into sentences and tokens. None splits at whitespace.
 
     Raises:
-        ValueError: an unknown format, `token_column` for text, or `tokenizer` for columns. While
-            reading: the column is missing in a line; or see `column_sentences`, `sentence_lines`.
+        ValueError: an unknown format, `token_column` without columns, or `tokenizer` without text.
+            While reading: the column is missing in a line; a record of FASTA has no identifier, or
+            that of another one; or see `column_sentences`, `fasta_records`, `sentence_lines`.
     """
     format = format or format_of(path)
     check_choice(format, "format", FORMATS)
+    if format in ("text", "fasta") and token_column is not None:
+        raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is {format}.")
     if format == "text":
-        if token_column is not None:
-            raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is text.")
         if tokenizer is not None:
             return lambda: _tokenized_sentences(path, tokenizer)
         return lambda: text_sentences(path)
     if tokenizer is not None:
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
+    if format == "fasta":
+        return lambda: _fasta_sentences(path)
     token_column = token_column or TOKEN_COLUMNS[format]
     warns = iter([True])  # once, even if the file is read repeatedly
     return lambda: _conll_sentences(path, format, token_column, next(warns, False))
@@ -74,13 +82,13 @@ def sentence_reader(
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
     """Yields a sentence per line; see `sentence_lines`. `first` numbers the first line, from 0."""
-    for line in sentence_lines(source, first + 1):
+    for line in sentence_lines(source, first + 1, "text"):
         tokens = line.split()
         yield FileSentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
 
 
 def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[FileSentence]:
-    for index, line in enumerate(sentence_lines(path)):
+    for index, line in enumerate(sentence_lines(path, format="text")):
         line = line.rstrip("\r\n")
         for tokens in tokenized(line, tokenizer):
             text = line[tokens[0].start : tokens[-1].end]
@@ -94,6 +102,19 @@ def _conll_sentences(
     for rows in column_sentences(path, format, warns):
         tokens = column(path, rows, token_column, "token")
         yield FileSentence(" ".join(tokens), tokens)
+
+
+def _fasta_sentences(path: str | os.PathLike) -> Iterator[FileSentence]:
+    name, seen = os.fspath(path), set()
+    for identifier, residues, line in fasta_records(read_lines(path), name):
+        if not identifier:
+            raise line_error(path, line, "the header has no identifier. Write one after the '>'.")
+        if identifier in seen:
+            raise line_error(
+                path, line, f"the identifier {identifier!r} occurs twice. Rename a record."
+            )
+        seen.add(identifier)
+        yield FileSentence(" ".join(residues), list(residues), identifier=identifier)
 
 
 class TokenLimit(NamedTuple):
@@ -308,14 +329,14 @@ def data_warnings(counts: Mapping[str, int], kinds: Mapping[str, str] = LINE_KIN
     return f"Suspicious lines: {', '.join(parts)}." if parts else ""
 
 
-def reported_lines(sources: Iterable[TextSource]) -> Iterator[str]:
+def reported_lines(sources: Iterable[TextSource], format: str | None = "text") -> Iterator[str]:
     """Yields the lines of texts, and finally reports the suspicious ones of all texts.
 
-    Errors: see `sentence_lines`.
+    For `format` and errors, see `sentence_lines`.
     """
     counts: collections.Counter[str] = collections.Counter()
     for source in sources:
-        for line in sentence_lines(source):
+        for line in sentence_lines(source, format=format):
             for kind in suspicions(line):
                 counts[kind] += 1
             yield line

@@ -105,6 +105,7 @@ def lower_cased(arrays, bilm):
 
 top = operator.itemgetter(-1)
 average = operator.methodcaller("mean", axis=0)
+total = operator.methodcaller("sum", axis=0)
 float16 = operator.methodcaller("astype", np.float16)
 
 
@@ -118,6 +119,7 @@ BATCHES = "carried state in batches of 2 sentences"
 MOVED = "a different order: sentence 0 of the file is sentence 2 of the text"
 TOP = "a different layer: the file holds layer 2"
 AVERAGE = "a different layer: the file holds the mean of all layers"
+SUM = "a different layer: the file holds the sum of all layers"
 FLOAT16 = "float16: differences are within its rounding"
 BFLOAT16 = "bfloat16: differences are within its rounding"
 MEANS = "sentence means: the file has one vector per sentence"
@@ -136,6 +138,7 @@ CAUSES = [
     ([lambda array: array[::-1]], ["a different layer: the file holds layer 2, layer 1, layer 0"]),
     ([average], [AVERAGE]),
     ([mean_over_tokens], [MEANS]),
+    ([total, mean_over_tokens], [SUM, MEANS]),
     ([one_by_one], [CARRIED]),
     ([in_batches], [BATCHES]),
     ([one_by_one, average, float16], [AVERAGE, CARRIED, FLOAT16]),
@@ -194,6 +197,31 @@ def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory, di
     status, found = diff("old.hdf5")
 
     assert (status, found["causes"]) == (0, [])
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".npz", ".parquet"])
+def test_vectors_of_fasta_are_named_by_identifiers_and_found_by_them(
+    command, checkpoint_directory, suffix
+):
+    texts = [">sp|P1|A x\nMKT\n", ">b/2\nAC\n", ">3\nW\n"]
+    Path("a.fasta").write_text("".join(texts))
+    Path("b.txt").write_text("".join(texts[::-1]))
+    old = f"old{suffix}"
+    assert command("embed", checkpoint_directory, "a.fasta", old, "--layers", "sum")[0] == 0
+    if suffix == ".parquet":
+        assert pq.read_table(old)["identifier"].to_pylist() == ["sp|P1|A", "b/2", "3"]
+        return
+    with h5py.File(old) if suffix == ".hdf5" else np.load(old) as file:
+        found = [file[name][()] for name in ("sp|P1|A", "b/2", "3")]
+        assert len(file) == 3
+    for vectors, tokens in zip(found, ("M K T", "A C", "W"), strict=True):
+        (expected,) = Embedder(checkpoint_directory, layers="sum").embed([tokens])
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+    status, out, _ = command(
+        *("diff", old, checkpoint_directory, "b.txt", "--input-format", "fasta")
+    )
+    assert (status, json.loads(out)["causes"]) == (3, [SUM])  # in any order of the records
 
 
 @pytest.mark.parametrize(

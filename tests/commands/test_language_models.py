@@ -29,6 +29,24 @@ def test_evaluate_prints_one_json_object(command, trained, caplog):
     assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
 
 
+def test_a_model_of_proteins_is_trained_and_evaluated_on_fasta(command):
+    Path("odd.txt").write_text(">P1\nMKTA\nYIAK\n>P2\nMKKA\n" * 9)
+    Path("odd.faa").write_bytes(Path("odd.txt").read_bytes())
+    fasta = "--input-format", "fasta"
+    assert command("vocab", "odd.txt", "--output", "vocab.txt", *fasta)[0] == 0
+    assert Path("vocab.txt").read_text().split()[3:] == ["K", "A", "M", "I", "T", "Y"]
+    options = ("--preset", "tiny", "--word-input", "--steps", "2", "--batch-size", "2")
+    texts = ("--corpus", "odd.txt", "--valid", "odd.txt", *fasta)
+    status, out, err = command(
+        *("train", *texts, "--vocab", "vocab.txt", "--workdir", "run", *options)
+    )
+    assert status == 0, err
+    (last,) = json.loads(out)["perplexity"]
+    result = json.loads(command("evaluate", "run", "odd.faa")[1])
+    assert result == pytest.approx({k: v for k, v in last.items() if k != "step"}, rel=1e-5)
+    assert result["tokens"] == 9 * (8 + 1 + 4 + 1)
+
+
 def test_score_prints_sentences_and_their_tokens(command, trained, caplog):
     Path("one.txt").write_bytes(b"the cat \xff\n\n")
     status, out, _ = command("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")

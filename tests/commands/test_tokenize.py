@@ -65,7 +65,7 @@ def test_text_is_converted_to_nfc(command, caplog):
     ("text", "language", "message"),
     [
         ("text", "qq", "There is no tokenizer for the language 'qq'"),
-        (">P1\nMKT\n", "en", "raw.txt, line 1: FASTA is not supported"),
+        (">P1\nMKT\n", "en", "raw.txt, line 1: the text begins with '>', as in FASTA"),
     ],
 )
 def test_unknown_languages_and_fasta_are_errors(command, text, language, message):

@@ -117,7 +117,7 @@ def files(in_temporary_folder):
         ),
         *((call, 2, "out.png exists. Choose another path") for call in WRITE_OUT),
         (("evaluate", "{model}", "empty.txt"), 1, "There is no token in empty.txt"),
-        (("score", "{model}", "proteins.txt"), 1, "line 1: FASTA is not supported"),
+        (("score", "{model}", "proteins.txt"), 1, "line 1: the text begins with '>', as in FASTA"),
         (("distill", "{model}", "--corpus", "empty.txt", "--output", "v"), 1, "There is no token"),
         (("convert", "{model}", "new", "--warm-start", "no"), 1, "There is no text file no"),
         (("convert", "{model}", "out.png/new"), 1, "out.png is not a directory"),

@@ -9,22 +9,10 @@ from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier, CharacterEmbedding, WordEmbedding
 from task_models import KINDS, SENTENCES, embeddings, new_model, padded, some_inputs, truth
 
-INTEGERS = {
-    "bcn": ["reduction"],
-    "bidaf": ["units", "max_answer"],
-    "srl": ["units", "num_layers", "predicate_dim"],
-    "coref": ["units", "hidden_units", "feature_dim", "max_width", "max_antecedents"],
-}
-RATES = {
-    "tagger": ["dropout"],
-    "bcn": ["dropout", "maxout_dropout"],
-    "bidaf": ["dropout"],
-    "srl": ["dropout"],
-    "coref": ["dropout", "lexical_dropout"],
-}
 WRONG = [
-    *((kind, {name: 0}, "integer of at least 1") for kind in INTEGERS for name in INTEGERS[kind]),
-    *((kind, {name: 1.0}, r"number >= 0 and < 1") for kind in RATES for name in RATES[kind]),
+    ("srl", {"num_layers": 0}, "`num_layers` must be an integer of at least 1"),
+    ("coref", {"feature_dim": 0}, "`feature_dim` must be an integer of at least 1"),
+    ("tagger", {"dropout": 1.0}, "`dropout` must be a number >= 0 and < 1"),
     ("classifier", {"labels": []}, "`labels` is empty"),
     ("classifier", {"labels": ["a", "b", "a"]}, "`labels` has duplicates: a, b, a"),
     ("classifier", {"labels": ["caf\udce9"]}, r"A label is not valid UTF-8: 'caf\\udce9'"),
@@ -41,21 +29,14 @@ WRONG = [
     ("coref", {"mention_loss": -1}, "`mention_loss` must be a number >= 0. Received: -1"),
     ("coref", {"genres": "news"}, "`genres` must be a list of names. Received: 'news'"),
     ("coref", {"genres": ["a", ""]}, "`genres` must be a list of names"),
-    ("coref", {"genres": ["a", "b", "a"]}, "`genres` has duplicates: a, b, a"),
-    ("coref", {"genres": ["caf\udce9"]}, "A genre is not valid UTF-8"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "wrong", "message"), WRONG)
 def test_invalid_arguments_of_models_are_refused(kind, wrong, message):
     model_class, settings = KINDS[kind]
-    name = next(iter(wrong))
-
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises(ValueError, match=message):
         model_class(embeddings=embeddings(), **{**settings, **wrong})
-
-    if message.startswith(("integer", "number")):
-        assert f"`{name}` must be a" in str(error.value)
 
 
 def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
@@ -106,8 +87,6 @@ def test_invalid_inputs_are_refused():
 
     with pytest.raises(TypeError, match=r"must be strings: .* Received: int32 of shape \(2, 3\)"):
         classifier(np.ones((2, 3), np.int32))
-    with pytest.raises(TypeError, match="not a single string"):
-        classifier("the cat")
     with pytest.raises(ValueError, match="must be 2 batches: premise, hypothesis"):
         esim(["a", "b", "c"])
     with pytest.raises(ValueError, match=r"must have the same batch size. Received: 2 and 1"):
@@ -116,8 +95,6 @@ def test_invalid_inputs_are_refused():
         classifier(keras.Input((), dtype="string"))
     with pytest.raises(ValueError, match=r"must have the keys tokens, .* Received: words"):
         classifier({"words": ["a"]})
-    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
-        classifier([["a", "", "b"]])
 
 
 def test_layers_of_another_bilm_are_refused(bilm):

@@ -228,14 +228,6 @@ def test_a_bcn_with_batch_norm_uses_moving_averages_for_inference(keras_round_tr
     np.testing.assert_allclose(keras_round_trip(model)(sentences), together, atol=1e-6)
 
 
-def test_a_token_may_contain_white_space_but_a_column_of_sentences_is_refused(bilm):
-    model = new_model("tagger", bilm)
-
-    assert model([["10 000"]]).shape == (1, 1, 3)
-    with pytest.raises(ValueError, match=r"Pass sentences as strings of shape \(batch,\)"):
-        model(np.array([["the cat"]]))
-
-
 @every_kind
 def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
     bilm = fresh_bilm()

@@ -332,19 +332,13 @@ def test_text_whose_first_line_begins_like_fasta_is_an_error(tmp_path, text, nam
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     vocabulary = Vocabulary.build(["a"])
 
-    message = r"a\.txt.*, line \d: FASTA is not supported.*one sequence per line.* a space before"
+    message = r"a\.txt.*, line \d: the text begins with '>'.*--input-format fasta.* a space before"
     with pytest.raises(ValueError, match=message):
         list(read_sentences([file]))
     with pytest.raises(ValueError, match=message):
         count_corpus([file], vocabulary)
     with pytest.raises(ValueError, match=message):
         Vocabulary.build([file])
-
-
-@pytest.mark.parametrize("name", ["a.fa", "a.fasta", "B.FAA", "a.fna", "a.fa.gz"])
-def test_a_file_with_the_name_of_fasta_is_an_error(tmp_path, name):
-    with pytest.raises(ValueError, match=rf"{name}: FASTA is not supported.*rename the file"):
-        list(read_sentences([tmp_path / name]))
 
 
 def test_prefetch_prepares_the_next_elements_in_advance():

@@ -43,6 +43,7 @@ def tokens_of(*arguments):
         ("folder.conll/text.txt", "text"),
         ("en-ud-dev.conllu", "conllu"),
         ("en-ud-dev.conllu.gz", "conllu"),
+        ("uniref50.FASTA.gz", "fasta"),
     ],
 )
 def test_the_format_is_inferred_from_the_file_name(name, format):
@@ -109,7 +110,7 @@ def characters(text):
 
 @pytest.mark.parametrize("tokenizer", [None, characters])
 def test_fasta_is_refused_as_text_but_not_as_columns(file, tokenizer):
-    with pytest.raises(ValueError, match=r"a\.txt, line 1: FASTA is not supported"):
+    with pytest.raises(ValueError, match=r"a\.txt, line 1: the text begins with '>', as in FASTA"):
         tokens_of(file("a.txt", ">P1\nMKT\n"), None, None, tokenizer)
 
     assert tokens_of(file("a.conll", "> SYM\nI PRON\n")) == [[">", "I"]]
@@ -118,7 +119,9 @@ def test_fasta_is_refused_as_text_but_not_as_columns(file, tokenizer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a.txt", "tokens"), "`format` must be one of text, conll, conllu. Received: 'tokens'"),
+        (("a.txt", "x"), "`format` must be one of text, conll, conllu, fasta. Received: 'x'"),
+        (("a.fa", None, 2), r"`token_column` requires a CoNLL file; a\.fa is fasta"),
+        (("a.fa", None, None, characters), r"`tokenizer` requires text; the tokens of a\.fa"),
         (("a.txt", None, 2), r"`token_column` requires a CoNLL file; a\.txt is text"),
     ],
 )

@@ -25,7 +25,7 @@ from elmo_tf.tasks.specification import (
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.reading import encode
-from elmo_tf.text.sentence_files import format_of
+from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 from elmo_tf.trainers.tasks.run_parts import cached_layers
 
 _BATCH_SIZE = 64
@@ -108,7 +108,7 @@ def predict_task(
             `read_proposition_lines`; for "coref" columns, see `read_documents`, or text with an
             empty line between documents. Labels are ignored.
         output: the file to write.
-        format: "text", "conll" or "conllu". None chooses the format by the name of each input.
+        format: "text", "conll", "conllu" or "fasta". None: by the name of each input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
             For columns, `format` and `token_column` default to those of the training files.
         overwrite: whether to replace an existing output file. Defaults to False.
@@ -133,7 +133,7 @@ def predict_task(
     files, examples = _as_list(input), []
     for file in files:
         columns = format, token_column
-        if (format or format_of(file)) != "text":
+        if (format or format_of(file)) in TOKEN_COLUMNS:
             columns = format or config.format, token_column or config.token_column
         examples += task.read_inputs(file, config, labels, *columns)
     examples = task.join_inputs(examples, files)

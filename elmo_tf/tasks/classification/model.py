@@ -27,14 +27,7 @@ class BiLSTMClassifier(Classifier):
         units: int >= 1. Width of each direction. Defaults to 300.
         dropout: float, 0 to below 1. Defaults to 0.5.
 
-    Call arguments:
-        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
-
-    Returns:
-        float (batch, label): scores before the softmax.
-
-    Raises:
-        ValueError: see `TaskModel`.
+    Call arguments, Returns, Raises: see `Classifier`.
     """
 
     def __init__(
@@ -90,14 +83,7 @@ class BCN(Classifier):
             published. With the 8,544 sentences of SST-5 it hurts: in the third epoch (150 units)
             the loss was 1.68 with it and 1.49 without. Defaults to False.
 
-    Call arguments:
-        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
-
-    Returns:
-        float (batch, label): scores before the softmax.
-
-    Raises:
-        ValueError: see `TaskModel`.
+    Call arguments, Returns, Raises: see `Classifier`.
 
     Source: McCann et al. 2017, section 4.
     """

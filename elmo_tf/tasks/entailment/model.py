@@ -33,14 +33,9 @@ class ESIM(Classifier):
 
     Call arguments:
         inputs: a pair of batches (premises, hypotheses), or a dict with the keys "premise" and
-            "hypothesis"; see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
-        training: bool. Defaults to False.
+            "hypothesis".
 
-    Returns:
-        float (batch, label): scores before the softmax.
-
-    Raises:
-        ValueError: see `TaskModel`.
+    Further call arguments, Returns, Raises: see `Classifier`.
 
     Source: Chen et al. 2017, section 3.
     """

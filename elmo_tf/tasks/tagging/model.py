@@ -56,12 +56,11 @@ class Tagger(LabelModel):
                 f"Received: shape {tuple(tags.shape)}."
             )
         num_tokens = tf.shape(emissions)[1]
-        surplus = tf.shape(tags)[1] - num_tokens  # negative if `y` has less padding
         message = "`y` has tags after the last token. Width of the padded tokens, and tags"
         are_tokens = tf.reduce_all(tags[:, num_tokens:] == NO_TAG)
         tags = checked(tags, are_tokens, message, num_tokens, tags)
-        missing = [[0, 0], [0, tf.maximum(-surplus, 0)]]
-        tags = tf.pad(tags, missing, constant_values=NO_TAG)[:, :num_tokens]
+        # `y` may have less or more padding.
+        tags = tf.pad(tags, [[0, 0], [0, num_tokens]], constant_values=NO_TAG)[:, :num_tokens]
         in_range = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
         message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}, or -1. Received"
         tags = checked(tags, tf.reduce_all(in_range), message, tags)

@@ -3,7 +3,6 @@ import gzip
 import numpy as np
 import pytest
 
-from elmo_tf.tasks import word_vectors
 from elmo_tf.tasks.word_vectors import WordVectors, read_word_vectors
 
 LINES = ["the 0.5 -1 2e-1", "cat 1 2 3", ". . . 4 5 6", "größe 0 0 1"]
@@ -26,9 +25,7 @@ def test_glove_begins_at_once_and_tokens_may_hold_spaces(written):
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
-@pytest.mark.parametrize("chunk", [7, 1000])
-def test_word2vec_has_a_binary_format(tmp_path, monkeypatch, chunk, end):
-    monkeypatch.setattr(word_vectors, "_CHUNK", chunk)
+def test_word2vec_has_a_binary_format(tmp_path, end):
     numbers = np.float32([[0.5, -1, 2], [32, 0, 1], [1e-30, 5, 6], [7, 8, 9]])
     tokens = ["the", "größe", "x", "the"]
     rows = b"".join(

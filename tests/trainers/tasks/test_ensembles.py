@@ -11,6 +11,7 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.saved_models import Client, serve
 from elmo_tf.tasks.specification import specification_of
 from elmo_tf.trainers import load_task
+from elmo_tf.trainers.tasks.predict import predict_batches
 from task_files import config_of
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -55,14 +56,9 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     examples = specification.read([str(files[task])], config_of(task))
     ensemble = load_task(first, second)
     batches = specification.batches(ensemble, examples, 64)
-    predicted = dict.fromkeys(range(len(examples)))
-    for batch in batches.sorted_by_length():
-        of_batch = specification.predict(
-            ensemble, batch.inputs, [examples[index] for index in batch.indices]
-        )
-        predicted.update(zip(batch.indices, of_batch, strict=True))
-    assert "\n".join([*specification.lines(examples, [*predicted.values()]), ""]) == out.read_text()
-    read = specification.read_predictions(out, examples) or [*predicted.values()]
+    predicted = predict_batches(specification, ensemble, batches, examples)
+    assert "\n".join([*specification.lines(examples, predicted), ""]) == out.read_text()
+    read = specification.read_predictions(out, examples) or predicted
     gold = [specification.gold(example) for example in examples]
     assert json.loads(scores) == json.loads(json.dumps(specification.scores(gold, read)))
 

@@ -268,12 +268,6 @@ def test_all_answers_of_a_question_are_its_targets(files):
     assert len(set(spans)) == 2
 
 
-def test_files_with_the_same_question_are_refused(files):
-    file = str(files["squad"])
-    with pytest.raises(ValueError, match=r"Question .* is in several files of "):
-        specification_of("squad").read([file, file], config_of("squad"))
-
-
 def test_predictions_with_invalid_utf_8_are_read(files, tmp_path):
     squad = specification_of("squad")
     questions = squad.read([str(files["squad"])], config_of("squad"))

@@ -208,20 +208,14 @@ def test_word_vectors_can_be_given_and_frozen(freeze_words, words, fixed, tmp_pa
     assert embedding.embedding.numpy().tolist() == initial
 
 
-def test_errors_in_broken_files_name_the_line(run, files, ner, tmp_path, checkpoint_directory):
-    (tmp_path / "dev.conll").write_text("Anna B-PER\n\nRome B-CITY\n")
-    (tmp_path / "broken.conll").write_text("Anna B-PER\nRome I-LOC\n")
-    (tmp_path / "short.conll").write_text("Anna B-PER\nRome\n")
-
-    for name, message in (
-        ("dev.conll", "line 3: unknown tag 'B-CITY'. Known .* B-PER"),
-        ("broken.conll", "line 2: I-LOC may not follow B-PER"),
-        ("short.conll", "line 2: 1 columns, but line 1 has 2"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            train_task(TaskConfig("ner", files["ner"], tmp_path / name, tmp_path / "run"))
-        with pytest.raises(ValueError, match=message):
-            evaluate_task(ner[0], [tmp_path / name])
+def test_an_error_in_a_file_names_the_line(files, ner, tmp_path):
+    dev = tmp_path / "dev.conll"
+    dev.write_text("Anna B-PER\n\nRome B-CITY\n")
+    message = "line 3: unknown tag 'B-CITY'. Known .* B-PER"
+    with pytest.raises(ValueError, match=message):
+        train_task(TaskConfig("ner", files["ner"], dev, tmp_path / "run"))
+    with pytest.raises(ValueError, match=message):
+        evaluate_task(ner[0], [dev])
     assert not (tmp_path / "run").exists()
 
 

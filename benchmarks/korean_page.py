@@ -1,0 +1,48 @@
+"""docs/measurements/korean.json ─► the tables of saved_models/small_ko/README.md."""
+
+from collections.abc import Callable
+
+from studies import measured
+from tables import accuracies, in_context, spread, table
+
+
+def _perplexity() -> str:
+    found = measured("korean")["perplexity"]
+    names = ("forward", "backward", "average")
+    row = [found["tokens"], *(f"{found[name]:.1f}" for name in names)]
+    return table(["tokens", *names], [row])
+
+
+def _probes() -> str:
+    probes = measured("korean")["probes"]
+    parts = ("all", "known", "unknown")
+    rows = [["most frequent tag", *accuracies([one["baseline"] for one in probes.values()], parts)]]
+    for layers in zip(*(one["layers"] for one in probes.values()), strict=True):
+        scores = accuracies([layer["accuracy"] for layer in layers], parts)
+        rows.append([f"layer {layers[0]['layer']}", *scores])
+    return table(["accuracy (%)", *(f"{name}, {part}" for name in probes for part in parts)], rows)
+
+
+def _reviews() -> str:
+    scores = {name: [100 * x for x in one] for name, one in measured("korean")["reviews"].items()}
+    rows = [[name, spread(one), ", ".join(f"{x:.1f}" for x in one)] for name, one in scores.items()]
+    return table(["small-ko", "accuracy (%)", "by seed"], rows)
+
+
+def _neighbors() -> str:
+    rows = []
+    for word in measured("korean")["neighbors"]:
+        for occurrence in word["occurrences"]:
+            (nearest,) = occurrence["neighbors"].values()
+            for number, near in enumerate(nearest):
+                use = "" if number else in_context(occurrence)
+                rows.append([use, in_context(near), f"{near['similarity']:.2f}"])
+    return table(["use", "nearest uses", "cosine"], rows)
+
+
+KOREAN_BLOCKS: dict[str, Callable[[], str]] = {
+    "perplexity_ko": _perplexity,
+    "probe_ko": _probes,
+    "reviews_ko": _reviews,
+    "neighbors_ko": _neighbors,
+}
