@@ -28,9 +28,9 @@ class Ensemble:
     | `CRFTagger` | marginals of the tags; the prediction is the sequence with the highest product |
     | `CoreferenceModel` | mention scores, which select the spans, and then antecedent scores |
 
-    It has the methods `predictions` and `compiled_predictions` of its members, and that of
-    `classify`, `tag`, `answer_spans` and `entities` which they have. Inputs must be strings. The
-    layers of the biLM are computed once for all members. Tags always follow the scheme.
+    It has the methods `predictions`, `compiled_predictions`, and `classify`, `tag`, `answer_spans`
+    or `entities` of its members. Inputs must be strings. The biLM is computed once for all members.
+    Predicted tags follow the scheme.
 
     Args:
         members: trained task models, with the same labels and the same biLM. `load_task` with
@@ -49,10 +49,7 @@ class Ensemble:
         self.members = tuple(members)
         for member in self.members:
             if not isinstance(member, TaskModel):
-                raise TypeError(
-                    "The members of an ensemble must be task models. "
-                    f"Received: {member!r} (of type {type(member).__name__})."
-                )
+                raise TypeError(f"The members of an ensemble must be task models, not {member!r}.")
         if not self.members:
             raise ValueError("`members` is empty. Pass at least one task model.")
         names = names or [f"member {index}" for index in range(len(self.members))]

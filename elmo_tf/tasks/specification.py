@@ -68,19 +68,16 @@ def read_runs(
     workdir: str | os.PathLike, *others: str | os.PathLike
 ) -> tuple[TaskConfig, list[str]]:
     """The settings and labels of a trained model, and the check that others fit it, by records."""
-    configs, records = [], []
+    configs, records, bilms = [], [], []
     for folder in map(folder_of_run, (workdir, *others)):
         configs.append(TaskConfig.resumed(folder))  # fails if the record is damaged
         records.append(read_record(folder / RECORD_FILE))
-        if others and configs[-1].fine_tune:
-            raise ValueError(
-                "The members of an ensemble must share one biLM, but the biLM of "
-                f"{folder} was trained with it (--fine-tune)."
-            )
+        bilm = f"one trained in {folder} (--fine-tune)"
+        bilms.append((bilm if configs[-1].fine_tune else records[-1]["bilm"] or "none",))
     names = list(map(os.fspath, (workdir, *others)))
     check_same(names, "task", [(config.task,) for config in configs])
     check_same(names, "labels", [record["labels"] for record in records])
-    check_same(names, "biLM or vectors", [((record["bilm"] or "none")[:12],) for record in records])
+    check_same(names, "biLM or vectors", bilms)
     return configs[0], records[0]["labels"]
 
 

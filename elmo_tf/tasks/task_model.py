@@ -91,8 +91,7 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
         """The predictions from the outputs of the call.
 
         Args:
-            outputs: see the call. A constant that is added to all scores of a softmax must not
-                matter.
+            outputs: see the call. A constant added to all scores of a softmax must not matter.
             inputs: the result of `named_inputs`.
         """
 
@@ -101,12 +100,7 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """The predictions of an `Ensemble`: those of the averaged probabilities of its members.
 
-        Args:
-            members: models that differ only in their weights and settings; one is this model.
-            inputs: the result of `named_inputs`.
-
-        Returns:
-            See `decoded`.
+        Args, Returns: see `decoded`; `members` are models with its labels, one of them this model.
         """
         logs = [tf.nn.log_softmax(tf.cast(member(inputs), tf.float32)) for member in members]
         # The log of the sum, which is that of the average and a constant.

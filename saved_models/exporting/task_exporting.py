@@ -124,15 +124,15 @@ class ExportedTask(tf.train.Checkpoint):
             )
         values = {weight.value.ref(): weight.value for weight in model.weights}
         self.variables = list(values.values())
-        first, *_ = _members(model)
-        layers = [layer for member in _members(model) for layer in member._flatten_layers()]
+        members = model.members if isinstance(model, Ensemble) else (model,)
+        layers = [layer for member in members for layer in member._flatten_layers()]
         if isinstance(model.elmo, Elmo):
             layers.append(model.elmo.bilm)
         tables = [getattr(layer, "lookup_table", None) for layer in layers]
         self.tables = [table for table in tables if table is not None]
-        if isinstance(first, CoreferenceModel):
+        if isinstance(members[0], CoreferenceModel):
             signatures = _of_documents(model)
-        elif isinstance(first, SRLTagger):
+        elif isinstance(members[0], SRLTagger):
             signatures = _of_predicates(model)
         else:
             signatures = _of_pairs(model) if len(model.texts) > 1 else _of_sentences(model)
@@ -140,14 +140,11 @@ class ExportedTask(tf.train.Checkpoint):
         # Not by assignment: TensorFlow would track and save Keras weights a second time.
         vars(self).update(
             model=model,
+            members=members,
             note=signatures["default"].note,
             signatures={name: signature.function for name, signature in signatures.items()},
             examples={name: signature.examples for name, signature in signatures.items()},
         )
-
-
-def _members(model: TaskModel | Ensemble) -> tuple[TaskModel, ...]:
-    return model.members if isinstance(model, Ensemble) else (model,)
 
 
 class _Signature(NamedTuple):
@@ -247,10 +244,9 @@ def _card(exported: ExportedTask) -> str:
     if model.elmo is not None:
         placement = model.token_vectors.placement
         elmo = f"at the {'input and the output' if placement == 'both' else placement}"
-    members = _members(model)
-    name = type(members[0]).__name__
-    if len(members) > 1:
-        name = f"Ensemble of {len(members)} {name}"
+    name = " and ".join(dict.fromkeys(type(member).__name__ for member in exported.members))
+    if len(exported.members) > 1:
+        name = f"Ensemble of {len(exported.members)} {name}"
     properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
     return model_card(
         f"{name}: {title}", exported, properties, _MEANINGS.__getitem__, exported.note

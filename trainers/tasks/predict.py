@@ -16,12 +16,7 @@ from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.ensemble import Ensemble
-from elmo_tf.tasks.specification import (
-    TaskSpecification,
-    load_task,
-    read_runs,
-    specification_of,
-)
+from elmo_tf.tasks.specification import TaskSpecification, load_task, read_runs, specification_of
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.reading import encode

@@ -78,14 +78,14 @@ class Tagger(LabelModel):
             "tags", string (batch, token), `""` for padding; "probabilities", float (batch, token,
             label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
         """
-        mask, weights = is_token(inputs["tokens"]), self.sequence_weights()
-        probabilities = tag_marginals(outputs, weights, mask)
-        return {**self._best_tags(outputs, weights, mask), "probabilities": probabilities}
+        mask = is_token(inputs["tokens"])
+        probabilities = tag_marginals(outputs, self.sequence_weights(), mask)
+        return {**self._best_tags(outputs, mask), "probabilities": probabilities}
 
     def _best_tags(
-        self, emissions: Any, weights: CRFWeights, mask: tf.Tensor
+        self, emissions: Any, mask: tf.Tensor, weights: CRFWeights | None = None
     ) -> dict[str, tf.Tensor]:
-        best = best_tags(emissions, weights, mask)
+        best = best_tags(emissions, weights or self.sequence_weights(), mask)
         tags = tf.gather(tf.constant(self.labels), best)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
@@ -93,13 +93,9 @@ class Tagger(LabelModel):
     @functools.cached_property
     def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions` without the probabilities, which take longer than the tags."""
-
-        def predict(inputs):
-            return self._best_tags(
-                self(inputs), self.sequence_weights(), is_token(inputs["tokens"])
-            )
-
-        return self._traced(predict)
+        return self._traced(
+            lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
+        )
 
     def tag(self, inputs: Any) -> list[list[str]]:
         """Predicts the label of each token.
@@ -196,4 +192,4 @@ class CRFTagger(Tagger):
         average = tf.cast(tf.add_n(marginals) / len(members), tf.float32)
         weights = constrained(zero_weights(len(self.labels)), self.crf.constraints)
         logs = tf.math.log(tf.maximum(average, _SMALLEST))
-        return {**self._best_tags(logs, weights, mask), "probabilities": average}
+        return {**self._best_tags(logs, mask, weights), "probabilities": average}
