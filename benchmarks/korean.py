@@ -2,6 +2,7 @@
 
     python benchmarks/korean.py --data DATA --valid valid.txt
 
+It measures the parts that docs/measurements/korean.json lacks.
 DATA is described in docs/results.md; `valid.txt` is held-out text, tokenized by
 `elmo-tf tokenize --language ko-morph`. If the script is interrupted, repeat the command.
 """
@@ -21,6 +22,7 @@ import numpy as np
 from absl import logging
 from results import result_of, run_command, write_measurement
 from results_pages import write_pages
+from studies import MEASUREMENTS
 from transformer_vectors import word_means
 
 from elmo_tf import Embedder
@@ -44,17 +46,23 @@ def main() -> None:
     parser.add_argument("--valid", type=Path, required=True, help="held-out tokenized text")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the results")
     parser.add_argument("--model", default="small-ko", help="name or directory of the model")
+    parser.add_argument("--only", help="measure this part again: perplexity, probes, …")
     options = parser.parse_args()
     logging.set_verbosity(logging.INFO)
     work, model = options.runs / NAME, options.model
     work.mkdir(parents=True, exist_ok=True)
-    found = {
-        "perplexity": json.loads(run_command("evaluate", model, options.valid)),
-        "probes": probes(options.data, work, model),
-        "reviews": reviews(options.data, work, model),
-        "neighbors": neighbors(options.valid, work, model),
+    parts = {
+        "perplexity": lambda: json.loads(run_command("evaluate", model, options.valid)),
+        "probes": lambda: probes(options.data, work, model),
+        "neighbors": lambda: neighbors(options.valid, work, model),
+        "reviews": lambda: reviews(options.data, work, model),
     }
-    write_measurement(NAME, found)
+    found = {}
+    if (MEASUREMENTS / f"{NAME}.json").is_file():
+        found = json.loads((MEASUREMENTS / f"{NAME}.json").read_text("utf-8"))
+    for part in [options.only] if options.only else [part for part in parts if part not in found]:
+        found[part] = parts[part]()
+        write_measurement(NAME, found)
     write_pages()
 
 

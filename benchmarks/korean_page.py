@@ -1,20 +1,26 @@
 """docs/measurements/korean.json ─► the tables of saved_models/small_ko/README.md."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 from studies import measured
 from tables import accuracies, in_context, spread, table
 
 
-def _perplexity() -> str:
-    found = measured("korean")["perplexity"]
+def _block(name: str, content: Callable[[Any], str]) -> str:
+    """The content for a part of the measurements, if it was measured."""
+    found = measured("korean").get(name)
+    return "Not measured yet." if found is None else content(found)
+
+
+def _perplexity(found: dict[str, Any]) -> str:
     names = ("forward", "backward", "average")
     row = [found["tokens"], *(f"{found[name]:.1f}" for name in names)]
     return table(["tokens", *names], [row])
 
 
-def _probes() -> str:
-    probes = measured("korean")["probes"]
+def _probes(probes: dict[str, Any]) -> str:
     parts = ("all", "known", "unknown")
     rows = [["most frequent tag", *accuracies([one["baseline"] for one in probes.values()], parts)]]
     for layers in zip(*(one["layers"] for one in probes.values()), strict=True):
@@ -29,9 +35,9 @@ def _reviews() -> str:
     return table(["small-ko", "accuracy (%)", "by seed"], rows)
 
 
-def _neighbors() -> str:
+def _neighbors(words: list[dict[str, Any]]) -> str:
     rows = []
-    for word in measured("korean")["neighbors"]:
+    for word in words:
         for occurrence in word["occurrences"]:
             (nearest,) = occurrence["neighbors"].values()
             for number, near in enumerate(nearest):
@@ -41,8 +47,8 @@ def _neighbors() -> str:
 
 
 KOREAN_BLOCKS: dict[str, Callable[[], str]] = {
-    "perplexity_ko": _perplexity,
-    "probe_ko": _probes,
-    "reviews_ko": _reviews,
-    "neighbors_ko": _neighbors,
+    "perplexity_ko": functools.partial(_block, "perplexity", _perplexity),
+    "probe_ko": functools.partial(_block, "probes", _probes),
+    "reviews_ko": functools.partial(_block, "reviews", _reviews),
+    "neighbors_ko": functools.partial(_block, "neighbors", _neighbors),
 }

@@ -48,6 +48,7 @@ def files_of(folder):
 
 
 def test_the_wheel_contains_one_package_with_all_files(wheel):
+    assert wheel.stat().st_size < 60_000_000
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     top = {name.split("/")[0] for name in names}

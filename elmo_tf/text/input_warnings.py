@@ -19,7 +19,7 @@ _ATTACHED = re.compile(
     r"|(?<=[^\W\d_]{2})\.['\"”’)\]]*$|[。！？，；：、])"
 )
 # A letter of the script of a language, whose tokenizer the warning names.
-_SCRIPTS = {"ko": "[가-힣]", "ja": "[ぁ-ヿ]", "zh": "[一-鿿]", "th": "[ก-๛]"}
+_SCRIPTS = {"ko-morph": "[가-힣]", "ja": "[ぁ-ヿ]", "zh": "[一-鿿]", "th": "[ก-๛]"}
 _T = TypeVar("_T")
 
 

@@ -27,10 +27,10 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-CARD = ROOT / "saved_models" / "small_en" / "README.md"
+CARDS = [ROOT / "saved_models" / name / "README.md" for name in ("small_en", "small_ko")]
 PAGES = [
     path
-    for path in [ROOT / "README.md", CARD, *sorted((ROOT / "docs").rglob("*.md"))]
+    for path in [ROOT / "README.md", *CARDS, *sorted((ROOT / "docs").rglob("*.md"))]
     if any(f"```{language}\n" in path.read_text("utf-8") for language in ("python", "shell"))
 ]
 TEXT = """The bank raised its rates .
