@@ -1,10 +1,10 @@
 """Measures what saved_models/small_ko/README.md reports, and writes this page.
 
-    python benchmarks/korean.py --data DATA --valid valid.txt
+    python benchmarks/korean.py --data DATA --valid valid.txt --corpus more.txt
 
-It measures the parts that docs/measurements/korean.json lacks.
-DATA is described in docs/results.md; `valid.txt` is held-out text, tokenized by
-`elmo-tf tokenize --language ko-morph`. If the script is interrupted, repeat the command.
+It measures the parts that docs/measurements/korean.json lacks. DATA is described in
+docs/results.md; `elmo-tf tokenize --language ko-morph` tokenizes the texts. If the script is
+interrupted, repeat the command.
 """
 
 import argparse
@@ -43,7 +43,8 @@ def main() -> None:
     """Measures what is missing, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the data")
-    parser.add_argument("--valid", type=Path, required=True, help="held-out tokenized text")
+    parser.add_argument("--valid", type=Path, required=True, help="held-out text, for perplexity")
+    parser.add_argument("--corpus", type=Path, required=True, help="text, for neighbors")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the results")
     parser.add_argument("--model", default="small-ko", help="name or directory of the model")
     parser.add_argument("--only", help="measure this part again: perplexity, probes, …")
@@ -54,7 +55,7 @@ def main() -> None:
     parts = {
         "perplexity": lambda: json.loads(run_command("evaluate", model, options.valid)),
         "probes": lambda: probes(options.data, work, model),
-        "neighbors": lambda: neighbors(options.valid, work, model),
+        "neighbors": lambda: neighbors(options.corpus, work, model),
         "reviews": lambda: reviews(options.data, work, model),
     }
     found = {}
@@ -143,6 +144,7 @@ def reviews(data: Path, work: Path, model: str) -> dict[str, list[float]]:
                     workdir=str(folder),
                     elmo=elmo,
                     cache=str(work / "cache"),
+                    units=100,
                     epochs=8,
                     patience=2,
                     seed=seed,

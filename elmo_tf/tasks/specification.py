@@ -73,7 +73,7 @@ def read_runs(
         configs.append(TaskConfig.resumed(folder))  # fails if the record is damaged
         records.append(read_record(folder / RECORD_FILE))
         bilm = f"one trained in {folder} (--fine-tune)"
-        bilms.append((bilm if configs[-1].fine_tune else records[-1]["bilm"] or "none",))
+        bilms.append((bilm if configs[-1].fine_tune else records[-1].get("bilm") or "none",))
     names = list(map(os.fspath, (workdir, *others)))
     check_same(names, "task", [(config.task,) for config in configs])
     check_same(names, "labels", [record["labels"] for record in records])
