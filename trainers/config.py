@@ -78,14 +78,14 @@ class PretrainConfig(RunSettings):
         help="training text: files or patterns, one tokenized sentence per line; .gz is "
         "decompressed",
     )
+    vocab: Text = changeable(help="vocabulary file, written by elmo-tf vocab")
+    workdir: Text = changeable(
+        metavar="DIR", help="directory for all results; it becomes a checkpoint directory"
+    )
     input_format: Literal["text", "fasta"] | None = changeable(
         None,
         "format of --corpus and --valid; fasta: protein sequences, a token per residue",
         default_help="by the file name",
-    )
-    vocab: Text = changeable(help="vocabulary file, written by elmo-tf vocab")
-    workdir: Text = changeable(
-        metavar="DIR", help="directory for all results; it becomes a checkpoint directory"
     )
     valid: Texts = changeable(
         (),
