@@ -1,5 +1,6 @@
 """Warnings of sentences whose vectors are probably not those that the user wants."""
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -89,11 +90,8 @@ def warn_of_tokens(
     texts = list(map(decode, tokens))
     kinds: dict[str, list[str]] = {}
     if limit is not None:
-        long = [
-            text for text, token in zip(texts, tokens, strict=True) if len(token) > limit.length
-        ]
         kind = f"longer than {limit}, of which only the first {limit} are read"
-        kinds[kind] = list(filter(limit.is_exceeded, long))
+        kinds[kind] = list(filter(limit.is_exceeded, texts))
     elif vocabulary is not None:
         kind = "not in the vocabulary of the model, and read as <UNK>"
         kinds[kind] = [text for text in texts if text not in vocabulary]
@@ -110,9 +108,7 @@ def warn_of_tokens(
                 "reported.",
                 *(len(unusual), len(tokens), kind, unusual[0]),
             )
-    letters = (
-        [letter for text in texts for letter in text if letter.isalpha()] if characters else ()
-    )
+    letters = list(filter(str.isalpha, itertools.chain(*texts))) if characters else []
     unknown = [letter for letter in letters if letter not in characters]
     if len(unknown) > _SHARE * len(letters):
         warn_once(
