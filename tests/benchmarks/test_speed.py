@@ -68,12 +68,3 @@ def test_each_server_prints_its_speed_and_memory_and_has_no_wrong_answers(benchm
         assert result["requests_per_second"] > 0
         assert result["p50_ms"] <= result["p99_ms"]
         assert 100 < result["memory_mib"] < 10_000
-
-
-def test_all_curves_are_measured(benchmark):
-    options = "--preset tiny --rounds 1 --tokens 300 --curves batch length"
-    _, points = benchmark("embed_curves.py", options)
-    sizes = [point["batch_tokens"] for point in points if point["curve"] == "batch"]
-    assert sizes == [256, 1024, 4096, 16_384]
-    assert len({point["sentence_tokens"] for point in points if point["curve"] == "length"}) == 7
-    assert all(point["tokens_per_second"] > 0 for point in points)
