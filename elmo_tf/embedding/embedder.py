@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -41,8 +41,6 @@ from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, se
 from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
-
-_Item = TypeVar("_Item")
 
 # The first group of a stream is smaller, so that the first results come early.
 _FIRST_BATCHES_AHEAD = 4
@@ -280,17 +278,12 @@ class Embedder:
                 self._table.forget()
 
     def next_group(
-        self,
-        sentences: Iterator[_Item],
-        length: Callable[[_Item], int],
-        num_batches: int = BATCHES_AHEAD,
-    ) -> list[_Item]:
-        """Takes the sentences that are read ahead and embedded together.
+        self, sentences: Iterator, length: Callable[[Any], int], num_batches: int = BATCHES_AHEAD
+    ) -> list:
+        """Takes the sentences, of any type, that are read ahead and embedded together.
 
-        Args:
-            sentences: of any type.
-            length: returns the number of tokens of a sentence.
-            num_batches: int >= 1. Number of batches of short sentences to read.
+        `length` returns the number of tokens of a sentence; `num_batches` are read if they are
+        short.
         """
         num_arrays = self.num_layers if self.layers == "all" else 1
         most_tokens = _GROUP_MEMORY // (4 * num_arrays * self.dim)
@@ -300,7 +293,7 @@ class Embedder:
         """Returns the arrays of `embed` for lists of tokens, in memory.
 
         Args:
-            sentences: see `next_group`; none of the tokens is empty.
+            sentences: see `next_group`. No token is empty.
         """
         refuse_fork()
         token_lists = [list(map(encode, tokens)) for tokens in sentences]

@@ -103,7 +103,7 @@ class GroupReader:
         """The graph that reads one window of all rows in each direction, for all shapes.
 
         Its arguments: token vectors, float32 (direction, row, token, projection_dim); for the
-        others see `BiLM.read_packed`. Its results: for each direction, float32
+        others see `LSTMStack.read_packed`. Its results: for each direction, float32
         (row, …, token, feature), in reading order; and the new states.
         """
         lstm, dtype = self._bilm.config.lstm, self._bilm.compute_dtype
@@ -112,15 +112,18 @@ class GroupReader:
         def read_window(vectors, starts, first_states, states):
             vectors = tf.unstack(tf.cast(vectors, dtype))
             starts = tf.unstack(starts)
-            directions, states = self._bilm.read_packed(vectors, starts, first_states, states)
+            directions = zip(
+                self._bilm.lstm_stacks, vectors, starts, first_states, states, strict=True
+            )
+            read = [stack.read_packed(*direction) for stack, *direction in directions]
             mask = tf.ones(tf.shape(starts[0]), tf.bool)
             layers = [
                 self._choice_of_windows(
                     tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32), mask
                 )
-                for inputs, outputs in zip(vectors, directions, strict=True)
+                for inputs, (outputs, _) in zip(vectors, read, strict=True)
             ]
-            return layers, states
+            return layers, [states for _, states in read]
 
         def specs(num_rows):
             h, c = lstm.state_sizes

@@ -157,8 +157,8 @@ class BiLM(TrackedParts, keras.Model):
     ) -> tuple[list[list[Any]], list[Any]]:
         """Stage 2, (token vectors, masks, states) → (layers, states), separately per direction.
 
-        Sentences, and running text in training, go through this method. `read_packed` reads many
-        sentences faster.
+        Sentences, and running text in training, go through this method. `LSTMStack.read_packed`
+        reads many sentences faster.
 
         Args:
             vectors: for each direction float (batch, token, projection_dim), in reading order.
@@ -195,33 +195,6 @@ class BiLM(TrackedParts, keras.Model):
             layers, mask = layers[:, :, 1:-1], mask[:, 2:]
         layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
         return {"layers": layers, "mask": mask}
-
-    def read_packed(
-        self, vectors: Sequence[Any], starts: Sequence[Any], first_states: Any, states: Any
-    ) -> tuple[list[list[Any]], list[Any]]:
-        """`read` of rows that hold several sentences, one after the other, without boundaries.
-
-        Equals separate calls, and is faster: every step reads the same number of rows, and all
-        sentences share the steps of the boundaries. For inference on TensorFlow.
-
-        Args:
-            vectors: see `read`. Long rows can be read in windows, from the states after the window
-                before.
-            starts: for each direction bool (row, token). True at the first token of a sentence, in
-                reading order.
-            first_states: the states before each sentence, see `boundary_states`.
-            states: see `read`.
-
-        Returns:
-            See `read`.
-        """
-        layers, new_states = [], []
-        directions = zip(self.lstm_stacks, vectors, starts, first_states, states, strict=True)
-        for stack, *direction in directions:
-            outputs, state = stack.read_packed(*direction)
-            layers.append(outputs)
-            new_states.append(state)
-        return layers, new_states
 
     def boundary_states(self, boundaries: Any) -> list[Any]:
         """The states after the boundary before a sentence: of one row, see `initial_states`.

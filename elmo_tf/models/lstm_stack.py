@@ -80,9 +80,17 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         return outputs, states
 
     def read_packed(self, inputs: Any, starts: Any, first_states: Any, states: Any) -> tuple:
-        """Reads packed rows, see `ProjectedLSTM.read_packed`; the states are those of all layers.
+        """Reads rows that hold several sentences, one after the other, without boundaries.
 
-        Returns the outputs of all layers and the new states.
+        Equals separate calls, and is faster: every step reads the same number of rows, and all
+        sentences share the steps of the boundaries. For inference on TensorFlow.
+
+        Args:
+            inputs, starts: see `ProjectedLSTM.read_packed`.
+            first_states, states: `[h, c]` of each layer before each sentence and before the rows.
+
+        Returns:
+            The outputs of all layers and the new states, as a call.
         """
         outputs, new_states = [], []
         layers = zip(self.lstms, first_states, states, strict=True)
