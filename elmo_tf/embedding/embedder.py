@@ -280,11 +280,7 @@ class Embedder:
     def next_group(
         self, sentences: Iterator, length: Callable[[Any], int], num_batches: int = BATCHES_AHEAD
     ) -> list:
-        """Takes the sentences, of any type, that are read ahead and embedded together.
-
-        `length` returns the number of tokens of a sentence; `num_batches` are read if they are
-        short.
-        """
+        """Takes the sentences, of any type, that are embedded together; see `read_ahead`."""
         num_arrays = self.num_layers if self.layers == "all" else 1
         most_tokens = _GROUP_MEMORY // (4 * num_arrays * self.dim)
         return read_ahead(sentences, num_batches * self.batch_tokens, length, most_tokens)
