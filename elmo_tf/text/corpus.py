@@ -1,4 +1,4 @@
-"""Text files ─► sentences as a `tf.data` dataset; one tokenized sentence per line."""
+"""Text files ─► lines as a `tf.data` dataset ─► sentences; one tokenized sentence per line."""
 
 import collections
 import math
@@ -13,7 +13,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.fasta import RARE, is_fasta
 from elmo_tf.text.reading import TextSource, check_regular_file, is_compressed, sentence_lines
 from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings, suspicions
-from elmo_tf.text.sentences import split_tokens
+from elmo_tf.text.sentences import count_tokens
 from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
 
 # Longer sentences are split. The cost of cutting windows grows with the square of their length.
@@ -24,8 +24,6 @@ SHUFFLE_LINES = 16_384
 _MIXED_FILES = 64
 # Share of unknown targets above which perplexities are misleading.
 _MAX_UNKNOWN = 0.05
-# Lines that the graph splits at a time; larger batches are no faster.
-_LINES_PER_BATCH = 16
 _LINE_KINDS = {
     **LINE_KINDS,
     "cut": f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)",
@@ -61,10 +59,10 @@ def read_sentences(files: Iterable[TextSource], format: str | None = None) -> It
 
 
 @tf.autograph.experimental.do_not_convert
-def sentence_dataset(
+def line_dataset(
     files: Sequence[str | os.PathLike], seed: int | None = None, format: str | None = None
 ) -> tf.data.Dataset:
-    """The dataset of the sentences that `read_sentences` yields, each string (token,).
+    """The dataset of the lines that `sentence_lines` yields, for `sentences_of`: string ().
 
     Args:
         files: text files; `.gz` is decompressed.
@@ -83,10 +81,27 @@ def sentence_dataset(
         lambda index: lines_of(names[index], compressions[index]),
         cycle_length=1 if seed is None else _MIXED_FILES,
     )
-    if seed is not None:  # before splitting, where lines take the least memory
-        lines = lines.shuffle(SHUFFLE_LINES, seed=seed)
-    sentences = lines.batch(_LINES_PER_BATCH).map(lambda lines: _cut(split_tokens(lines))).unbatch()
-    return sentences.map(lambda tokens: tokens)  # plain tensors
+    return lines if seed is None else lines.shuffle(SHUFFLE_LINES, seed=seed)
+
+
+# Tokens separated by whitespace for `tf.strings.split`; and their number, with a boundary.
+Sentence = tuple[bytes, int]
+
+
+def sentences_of(lines: list[bytes]) -> list[Sentence]:
+    """The sentences that `read_sentences` yields for lines, as `Sentence`s."""
+    text, counts = count_tokens(lines)
+    sentences = []
+    for line, count in zip(text.split(b"\n"), counts, strict=True):
+        if count <= MAX_SENTENCE_TOKENS:
+            if count:
+                sentences.append((line, count + 1))
+            continue
+        tokens = line.split()
+        for start in range(0, count, MAX_SENTENCE_TOKENS):
+            part = tokens[start : start + MAX_SENTENCE_TOKENS]
+            sentences.append((b" ".join(part), len(part) + 1))
+    return sentences
 
 
 def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
@@ -243,13 +258,3 @@ def _records(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
     lines = _lines(name, compression).concatenate(tf.data.Dataset.from_tensors(">"))
     records = lines.scan(tf.constant(""), step)  # "" for each line that ends no record
     return records.filter(lambda record: record != "").map(spaced)
-
-
-def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:
-    """(line, token) → (sentence, token): splits long lines and drops empty ones."""
-    lengths = lines.row_lengths()
-    parts = -(-lengths // MAX_SENTENCE_TOKENS)  # (line,)
-    first_parts = tf.repeat(tf.cumsum(parts, exclusive=True), parts)  # (sentence,)
-    starts = (tf.range(tf.reduce_sum(parts)) - first_parts) * MAX_SENTENCE_TOKENS
-    sizes = tf.minimum(tf.repeat(lengths, parts) - starts, MAX_SENTENCE_TOKENS)
-    return tf.RaggedTensor.from_row_lengths(lines.values, sizes, validate=False)
