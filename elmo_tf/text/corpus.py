@@ -9,15 +9,13 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.progress import progress
+from elmo_tf.text.counting import MAX_SENTENCE_TOKENS, count_text
 from elmo_tf.text.fasta import RARE, is_fasta
 from elmo_tf.text.reading import TextSource, check_regular_file, is_compressed, sentence_lines
-from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings, suspicions
+from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings
 from elmo_tf.text.sentences import count_tokens
 from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
 
-# Longer sentences are split. The cost of cutting windows grows with the square of their length.
-MAX_SENTENCE_TOKENS = 10_000
 # Size of the shuffle buffer, which is kept in memory and in every checkpoint.
 SHUFFLE_LINES = 16_384
 # Files that are read alternately, line by line, so that a batch has text of many sources.
@@ -160,7 +158,7 @@ class CorpusCount(NamedTuple):
 def count_corpus(
     files: Sequence[str | os.PathLike], vocabulary: Vocabulary, format: str | None = None
 ) -> CorpusCount:
-    """Counts sentences, tokens and suspicious lines, at about 4 million tokens per second.
+    """Counts sentences, tokens and suspicious lines, see `count_text`.
 
     Raises:
         ValueError: the files contain no token, or some of them are FASTA and some are not; or see
@@ -169,33 +167,18 @@ def count_corpus(
     _are_fasta(files, format)
     for file in files:
         check_regular_file(file)
-    types: collections.Counter[str] = collections.Counter()
-    suspicious: collections.Counter[str] = collections.Counter()
-    sentences = longest = 0
-    with progress(None, "counting the corpus", "sentences") as meter:
-        for file in files:
-            for line in sentence_lines(file, format=format):
-                tokens = line.split()
-                types.update(tokens)
-                for kind in suspicions(line, tokens):
-                    suspicious[f"{kind}_lines"] += 1
-                suspicious["cut_lines"] += len(tokens) > MAX_SENTENCE_TOKENS
-                suspicious["empty_lines"] += not tokens
-                suspicious["crlf_lines"] += line.endswith("\r\n")
-                parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
-                sentences += parts
-                longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
-                meter.update(parts)
-    if not types:
+    text = count_text(files, format)
+    if not text.types:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
-    ids = vocabulary.ids(list(types))
-    targets = collections.Counter({EOS_ID: sentences})
-    for id, count in zip(ids, types.values(), strict=True):
+    ids = vocabulary.ids(list(text.types))
+    targets = collections.Counter({EOS_ID: text.sentences})
+    for id, count in zip(ids, text.types.values(), strict=True):
         targets[id] += count
     total = targets.total()
     entropy = math.fsum(count / total * math.log(total / count) for count in targets.values())
-    size = (sentences, types.total(), len(types), targets[UNKNOWN_ID], longest)
-    return CorpusCount(*size, round(math.exp(entropy), 1), **suspicious)
+    size = (text.sentences, text.types.total(), len(text.types), targets[UNKNOWN_ID], text.longest)
+    lines = {f"{kind}_lines": number for kind, number in text.lines.items()}
+    return CorpusCount(*size, round(math.exp(entropy), 1), **lines)
 
 
 def report_corpus(count: CorpusCount) -> None:

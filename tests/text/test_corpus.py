@@ -8,7 +8,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text import corpus
+from elmo_tf.text import corpus, counting
 from elmo_tf.text.corpus import (
     MAX_SENTENCE_TOKENS,
     CorpusCount,
@@ -183,6 +183,29 @@ def test_counts_match_the_sentences_read(tmp_path, content):
     assert count.tokens == count.unknown + 1 == sum(map(len, expected))
     assert count.types == len({token for tokens in expected for token in tokens})
     assert count.longest == max(map(len, expected))
+
+
+def test_processes_count_the_parts_of_files_exactly(tmp_path, monkeypatch):
+    lines = [
+        content + b"\n" for content, _ in UNUSUAL_TEXTS.values() if b"\r" + MARK not in content
+    ]
+    (tmp_path / "a.txt").write_bytes(MARK + b"".join(lines))
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"".join(lines)))
+    files = text_files([tmp_path / "*.txt*"])
+    whole = counting.count_text(files)
+    monkeypatch.setattr(counting, "num_cores", lambda: 2)
+    monkeypatch.setattr(counting, "_PART_BYTES", 40_000)
+    assert len(counting._parts(files, None)) == 4
+
+    with monkeypatch.context() as patch:
+        patch.delattr(counting, "sentence_lines")  # of this process
+        assert counting.count_text(files) == whole
+
+    with open(files[0], "ab") as file:
+        file.write(b"a\rb\n")
+    number = files[0].read_bytes().count(b"\n")
+    with pytest.raises(ValueError, match=rf"a\.txt, line {number}: a carriage return between"):
+        counting.count_text(files)
 
 
 SUSPICIOUS_LINES = {
