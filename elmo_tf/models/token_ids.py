@@ -202,7 +202,7 @@ def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
 
 
 def distinct_window_tokens(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the distinct tokens of windows of running text, see `lm_windows`.
+    """Finds the distinct tokens of windows of running text, see `LMWindows`.
 
     Returns the tokens, string (distinct token,), padded with `""` to a multiple of 64, because
     TensorFlow prepares its kernels again for every new shape; and the index of each token.
