@@ -60,7 +60,11 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     assert "\n".join([*specification.lines(examples, predicted), ""]) == out.read_text()
     read = specification.read_predictions(out, examples) or predicted
     gold = [specification.gold(example) for example in examples]
-    assert json.loads(scores) == json.loads(json.dumps(specification.scores(gold, read)))
+    expected = specification.scores(gold, read)
+    if task == "srl":
+        expected |= specification.found_scores(examples, f"{out}.found")
+        assert [*map(len, ensemble.propositions(["Cats love to sleep"]))] == [4]
+    assert json.loads(scores) == json.loads(json.dumps(expected))
 
 
 def test_an_exported_ensemble_is_served(pair, tmp_path, command):
