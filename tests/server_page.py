@@ -47,7 +47,7 @@ def roles(strings, predicate):
 
 def propositions(strings):
     """Predicates are `gave`, and the first token if it is `Old`; only the predicate has a role."""
-    tokens = tf.strings.split(strings)[:, :4].to_tensor("", (None, 4))
+    tokens = tf.strings.split(strings)[:, :4].to_tensor("", shape=(None, 4))
     has = tf.stack([tokens[:, 0] == "Old", tokens[:, 3] == "gave"], axis=1)
     tags = ["B-V O O O O O O", "B-ARG0 I-ARG0 I-ARG0 B-V B-ARG1 I-ARG1 O"]
     return {"predicate": tf.where(has, [0, 3], -1), "roles": tf.where(has, tags, "")}

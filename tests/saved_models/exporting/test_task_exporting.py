@@ -11,7 +11,7 @@ from elmo_tf.models.bilm import copied_bilm
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
 from elmo_tf.tasks import BiDAF, CoreferenceModel, Ensemble, SRLTagger
-from task_models import embeddings, new_model, padded, some_inputs, with_random_weights
+from task_models import embeddings, new_model, padded, predicate_tagger, some_inputs
 
 PASSAGES = ["the cat sat on the mat .", "Zürich"]
 QUESTIONS = ["where did the cat sit ?", "which city"]
@@ -33,8 +33,7 @@ def exported(bilm, tmp_path_factory):
 
     def plain_roles():
         model = new_model("srl", bilm, num_layers=2)
-        tagger = new_model("tagger", bilm, labels=["O", "V"], units=(4,), scheme=None)
-        model.set_predicate_tagger(with_random_weights(tagger, 1.0, seed=1))
+        model.set_predicate_tagger(predicate_tagger(bilm))
         return model
 
     new = {
@@ -115,7 +114,7 @@ def test_served_predictions_equal_the_live_model(kind, exported):
 def test_served_propositions_of_plain_sentences_equal_those_of_the_live_model(exported):
     model, folder = exported("plain")
     expected = model.propositions(SENTENCES)
-    assert sum(map(len, expected)) > 0
+    assert any(expected)
     with serve(folder, name="task", port=0, rest_port=0) as server:
         for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
             with Client(address, "task", batch_size=1) as client:
