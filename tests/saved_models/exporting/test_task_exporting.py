@@ -117,7 +117,7 @@ def test_served_propositions_of_plain_sentences_equal_those_of_the_live_model(ex
     assert any(expected)
     with serve(folder, name="task", port=0, rest_port=0) as server:
         for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
-            with Client(address, "task", batch_size=1) as client:
+            with Client(address, "task", timeout=300, batch_size=1) as client:
                 joined = client.predict(SENTENCES, (), "propositions")
                 rows = list(client.stream(SENTENCES, (), "propositions"))
                 of_roles = client.predict([f"1 {SENTENCES[0]}"], "tags")["tags"]
