@@ -4,11 +4,13 @@
     python benchmarks/results.py train --data DATA --runs RUNS --only 'srl/*'
     python benchmarks/results.py analyze --data DATA
     python benchmarks/results.py speed --data DATA
+    python benchmarks/results.py ensembles --data DATA --runs RUNS
     python benchmarks/results.py collect --runs RUNS
     python benchmarks/results.py pages
 
 `prepare` writes the files that are derived from the data. `train` runs the trainings that have a
 result neither in RUNS nor in docs/measurements/; if it is interrupted, repeat the command.
+`ensembles` evaluates all seeds with ELMo of a task together, if all of them are in RUNS.
 `collect` adds the scores to the JSON files in docs/measurements/. `analyze` measures perplexity,
 probes, senses and neighbors, `speed` the time of `elmo-tf embed`.
 `pages` writes the tables of the pages from these files.
@@ -34,7 +36,7 @@ from typing import Any
 from absl import logging
 from results_pages import write_pages
 from results_pictures import draw_pictures
-from studies import MEASUREMENTS, STUDIES, Run, results_of, runs_of, settings_of
+from studies import MEASUREMENTS, STUDIES, Run, measured, results_of, runs_of, settings_of
 
 from elmo_tf.files import atomic_file, write_json
 
@@ -106,8 +108,11 @@ def _blocks(text: str) -> list[str]:
     return re.split(r"\n\s*\n", text.strip("\n"))
 
 
-def train(data: Path, runs: Path, patterns: list[str]) -> None:
-    """Trains what is missing. Scores are computed from a file of predictions."""
+def train(data: Path, runs: Path, patterns: list[str], again: bool) -> None:
+    """Trains what has no result, or `again` what has none in `runs`.
+
+    Scores are computed from a file of predictions.
+    """
     import keras
 
     from elmo_tf.tasks.config import TaskConfig
@@ -117,7 +122,8 @@ def train(data: Path, runs: Path, patterns: list[str]) -> None:
         for run in runs_of(name):
             folder = runs / run.name
             is_wanted = any(fnmatch.fnmatch(run.name, pattern) for pattern in patterns)
-            if not is_wanted or run in collected or (folder / RESULT).is_file():
+            is_known = run in collected and not again
+            if not is_wanted or is_known or (folder / RESULT).is_file():
                 continue
             tuned = runs / name / "tuned_bilm"
             settings = settings_of(run, data, tuned)
@@ -155,6 +161,22 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
         "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
         "mixes": [{"shares": shares.tolist(), "scale": float(scale)} for shares, scale in mixes],
     }
+
+
+def ensembles(data: Path, runs: Path) -> None:
+    """Scores the average of all seeds with ELMo, for each study whose seeds are all in `runs`."""
+    from elmo_tf.trainers import evaluate_task
+
+    found = measured("ensembles") if (MEASUREMENTS / "ensembles.json").exists() else {}
+    for name, study in STUDIES.items():
+        seeds = [Run(name, "with", 1.0, seed) for seed in range(study.seeds)]
+        folders = [runs / run.name for run in seeds]
+        if not all((folder / RESULT).is_file() for folder in folders):
+            continue
+        _, report = halves(settings_of(seeds[0], data, Path())["dev"], runs / name / "dev")
+        found[name] = brief(evaluate_task(folders, report)) | {"members": len(folders)}
+        logging.info("%s: %s.", name, found[name])
+    write_measurement("ensembles", found)
 
 
 def scores_without_singletons(files: list[str], predictions: Path) -> dict[str, Any]:
@@ -319,8 +341,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     steps: dict[str, Callable[[Any], None]] = {
         "prepare": lambda arguments: prepare(arguments.data),
-        "train": lambda arguments: train(arguments.data, arguments.runs, arguments.only),
+        "train": lambda arguments: train(
+            arguments.data, arguments.runs, arguments.only, arguments.again
+        ),
         "speed": lambda arguments: measure_speed(arguments.data, arguments.model),
+        "ensembles": lambda arguments: ensembles(arguments.data, arguments.runs),
         "collect": lambda arguments: collect(arguments.runs),
         "analyze": lambda arguments: analyze(arguments.data, arguments.model),
         "pages": lambda arguments: (write_pages(), draw_pictures()),
@@ -329,6 +354,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(), help="folder of the data")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the trainings")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="names of runs")
+    parser.add_argument("--again", action="store_true", help="train what has a result, too")
     parser.add_argument("--model", default="small-en", help="biLM to analyze")
     arguments = parser.parse_args()
     logging.set_verbosity(logging.INFO)

@@ -107,6 +107,19 @@ def _tasks() -> str:
     return table([*head, "error reduction in the paper", "seeds"], rows)
 
 
+def _ensembles() -> str:
+    try:
+        found = measured("ensembles")
+    except FileNotFoundError:
+        return "Not measured yet."
+    rows = []
+    for name, scores in found.items():
+        metric = STUDIES[name].metrics[0]
+        cells = spread(scores_of(name, "with")), f"**{100 * scores[metric]:.1f}**"
+        rows.append([STUDIES[name].title, _METRICS.get(metric, metric), scores["members"], *cells])
+    return table(["task", "metric", "members", "mean of the members", "ensemble"], rows)
+
+
 def _times() -> str:
     rows = []
     for name, study in _measured_studies():
@@ -350,6 +363,7 @@ def _best(scores: Sequence[float]) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "tasks": _tasks,
+    "ensembles": _ensembles,
     "times": _times,
     "shares": _shares,
     "placements": _placements,

@@ -13,6 +13,7 @@ PEER_PYTHON lists interpreters, separated by colons, that have `allennlp==2.10.1
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -122,10 +123,10 @@ def _write_windows(folder: Path, shape: str, arguments: argparse.Namespace) -> l
 
     from elmo_tf.config import BiLMConfig
     from elmo_tf.text.characters import BYTES, char_ids
-    from elmo_tf.text.corpus import sentence_dataset
+    from elmo_tf.text.corpus import line_dataset
     from elmo_tf.text.reading import text_files
     from elmo_tf.text.vocabulary import Vocabulary
-    from elmo_tf.text.windows import boundary_or, lm_windows, target_ids
+    from elmo_tf.text.windows import LMWindows, boundary_or, target_ids
 
     vocabulary = Vocabulary.load(shutil.copy(arguments.vocab, folder / "vocab.txt"))
     options = BiLMConfig.preset(shape).to_options()
@@ -137,11 +138,11 @@ def _write_windows(folder: Path, shape: str, arguments: argparse.Namespace) -> l
     options |= {"n_tokens_vocab": len(vocabulary)}
     (folder / "peer.json").write_text(json.dumps(options))
 
-    sentences = sentence_dataset(text_files(arguments.corpus), seed=0).repeat()
-    windows = lm_windows(sentences, arguments.batch_size, arguments.unroll)
+    lines = line_dataset(text_files(arguments.corpus), seed=0).repeat()
+    windows = LMWindows(lines, arguments.batch_size, arguments.unroll)
     # All rows begin with a sentence. Some windows later, they are at different positions.
     count = _WARM_UP["train"] + arguments.rounds * arguments.steps
-    windows = list(windows.skip(20).take(count))
+    windows = list(itertools.islice(windows, 20, 20 + count))
     inputs, targets = (
         tf.stack([window[name] for window in windows]) for name in ("inputs", "targets")
     )

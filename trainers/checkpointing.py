@@ -23,6 +23,7 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.files import atomic_file, sync_to_disk
+from elmo_tf.text.windows import LMWindows
 from elmo_tf.trainers.steps import TrainStep
 
 STATE_FOLDER = "state"
@@ -38,10 +39,10 @@ class RunState:
     """Saves and restores weights, optimizer, step, LSTM states and the position in the text.
 
     If a run is killed during a save, it resumes from the save before. All workers share the work
-    directory. `windows` is the iterator over the training windows.
+    directory.
     """
 
-    def __init__(self, workdir: Path, train_step: TrainStep, windows: Any):
+    def __init__(self, workdir: Path, train_step: TrainStep, windows: LMWindows):
         self._folder = workdir / STATE_FOLDER
         self.train_step = train_step
         self._cluster = train_step.cluster
@@ -60,7 +61,7 @@ class RunState:
         averages = [average.value for average in train_step.average.variables]
         if averages:
             self._shared["average"] = tf.train.Checkpoint(average=averages)
-        self._windows = tf.train.Checkpoint(windows=windows)
+        self._windows = windows
 
     def save(self) -> None:
         """Saves the state. All workers must call it at the same step.
@@ -154,7 +155,7 @@ class RunState:
             workers = _worker_names(content["workers"])
             # All workers are at the same position of the same text.
             mine = workers[self._cluster.worker % len(workers)]
-            self._windows.read(str(folder / f"{mine}-text")).assert_consumed()
+            self._restore_text(folder / f"{mine}-text", content["step"])
             self._restore_rows([folder / f"{worker}-rows.npz" for worker in workers])
         except _READ_ERRORS as error:
             reason = (str(error).splitlines() or [repr(error)])[0]
@@ -170,6 +171,14 @@ class RunState:
                 *(content["replicas"], self._cluster.num_replicas),
             )
         return content["step"]
+
+    def _restore_text(self, position: Path, step: int) -> None:
+        if position.with_suffix(".json").exists():
+            self._windows.read(str(position))
+            return
+        logging.info("An older version saved the position in the text: skipping %d windows.", step)
+        for _ in range(step):
+            next(self._windows)
 
     def _restore_rows(self, files: list[Path]) -> None:
         loaded = []

@@ -56,13 +56,14 @@ class Cluster:
         return slice(self.worker * share, (self.worker + 1) * share)
 
     def shard(self, window: tf.Tensor) -> Any:
-        """Distributes the rows of a tensor (direction, row, …) over the replicas."""
+        """Distributes this process's rows of a tensor (direction, row, …) over its replicas."""
         if self.num_replicas == 1:
             return window
-        share = window.shape[1] // self.num_replicas
+        num_parts = self.num_replicas // self.num_workers
+        share = window.shape[1] // num_parts
 
         def take(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
-            first = context.replica_id_in_sync_group * share
+            first = context.replica_id_in_sync_group % num_parts * share
             return window[:, first : first + share]
 
         return self.strategy.experimental_distribute_values_from_function(take)

@@ -16,7 +16,8 @@ from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.settings import read_record
-from elmo_tf.text.corpus import count_corpus, read_sentences, report_corpus, warn_of_unknown
+from elmo_tf.text.corpus import count_corpus, report_corpus, warn_of_unknown
+from elmo_tf.text.counting import count_text
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.checkpointing import last_save
@@ -206,8 +207,8 @@ def _own_lexicon(
         lexicon = Lexicon.load(config.workdir, has_words)
     else:
         words = vocabulary.tokens[len(SPECIAL_TOKENS) :] if has_words else None
-        sentences = read_sentences(files, config.input_format)
-        lexicon = Lexicon.build(sentences, words, char_cnn.max_chars)
+        tokens = count_text(files, config.input_format).types
+        lexicon = Lexicon.build([tokens], words, char_cnn.max_chars)
         logging.info("Built a %r from the training text.", lexicon)
     sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, char_cnn.lexicon.word_dim)
     char_cnn = dataclasses.replace(char_cnn, lexicon=sizes)

@@ -9,12 +9,10 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 from absl import logging
 
 from elmo_tf.checkpoints.save import save_language_model
@@ -23,10 +21,10 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import write_json
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
-from elmo_tf.text.corpus import prefetch, sentence_dataset
+from elmo_tf.text.corpus import line_dataset
 from elmo_tf.text.reading import text_files
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.text.windows import lm_windows
+from elmo_tf.text.windows import LMWindows
 from elmo_tf.trainers.checkpointing import RunState, StopRequest
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
@@ -91,9 +89,10 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
             config.schedule, config.learning_rate, config.warmup_steps, inputs.num_steps
         )
         train_step = _build(config, cluster, inputs, schedule)
-        # Each pass reads the sentences in another order. The iterator can be saved.
-        sentences = sentence_dataset(files, config.seed, config.input_format).repeat()
-        windows = iter(prefetch(lm_windows(sentences, config.batch_size, config.unroll), 4))
+        # Each pass reads the lines in another order.
+        lines = line_dataset(files, config.seed, config.input_format).repeat()
+        rows = cluster.rows(config.batch_size)
+        windows = LMWindows(lines, config.batch_size, config.unroll, rows=rows)
         if cluster.is_chief:
             stack.enter_context(claimed_workdir(Path(config.workdir)))
         state = RunState(Path(config.workdir), train_step, windows)
@@ -147,7 +146,7 @@ def _begin(config: PretrainConfig, inputs: Inputs, state: RunState) -> dict[str,
 def _run(
     config: PretrainConfig,
     num_steps: int,
-    windows: Iterator[dict[str, tf.Tensor]],
+    windows: LMWindows,
     state: RunState,
     results: "_Results",
     stop: StopRequest,

@@ -97,8 +97,8 @@ class TrainStep:
         """Trains on one window.
 
         Args:
-            inputs, targets: string (direction, row, token), see `lm_windows`; the rows of all
-                replicas.
+            inputs, targets: string (direction, row, token), see `LMWindows`; the rows of all
+                replicas of this process.
             signal: int. A message of this process to all others.
 
         Returns:

@@ -11,7 +11,7 @@ class _VocabOptions:
     files: TextFiles
     output: str = setting(help="vocabulary, one token per line")
     max_size: Count | None = setting(
-        None, "tokens to keep, with <S> </S> <UNK>", default_help="all"
+        None, "tokens to keep, with <S> </S> <UNK>", default_help="all", ge=3
     )
     min_count: Count = setting(1, "leave out tokens rarer than N")
     input_format: TokensFormat = None
@@ -25,16 +25,15 @@ class _VocabOptions:
 def vocab(options: _VocabOptions) -> None:
     """Count tokens and write a vocabulary file."""
     from elmo_tf.files import refuse_file
-    from elmo_tf.progress import progress_over
-    from elmo_tf.text.sentence_files import reported_lines
+    from elmo_tf.text.counting import count_text
+    from elmo_tf.text.sentence_files import data_warnings
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_file(options.output, options.overwrite)
-    lines = reported_lines(text_sources(options.files, options.input_format), options.input_format)
-    vocabulary = Vocabulary.build(
-        progress_over(lines, None, "counting", "lines"),
-        min_count=options.min_count,
-        max_size=options.max_size,
-    )
+    sources = text_sources(options.files, options.input_format)
+    text = count_text(sources, options.input_format)
+    if warnings := data_warnings(text.lines):
+        logging.warning("%s", warnings)
+    vocabulary = Vocabulary.of_counts(text.types, options.min_count, options.max_size)
     vocabulary.save(options.output)
     logging.info("%s holds %d tokens.", options.output, len(vocabulary))

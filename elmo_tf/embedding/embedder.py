@@ -5,7 +5,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,8 @@ OUTPUTS = ("sentence", "token")
 
 # The first group of a stream is smaller, so that the first results come early.
 _FIRST_BATCHES_AHEAD = 4
+# Maximum memory for the vectors of long sentences that are read ahead, in bytes.
+_GROUP_MEMORY = 2**28
 
 
 class Embedder:
@@ -64,9 +66,8 @@ class Embedder:
             performance guide gives the error. On processors without such instructions, "bfloat16"
             falls back to "float32" with a warning. A float32 `BiLM` is copied for "bfloat16".
             Defaults to "float32".
-        batch_tokens: int >= 1. Tokens per batch, sentence boundaries included. Sentences of more
-            than 512 tokens are read in windows with carried state, several sentences side by side;
-            the vectors are the same. Defaults to 4096.
+        batch_tokens: int >= 1. Tokens per batch. Sentences are read side by side, in windows with
+            carried state, so long sentences need no more memory. Defaults to 4096.
         vocabulary: a `Vocabulary` or an iterable of tokens to encode now and keep in memory, or
             None. The vectors do not depend on it, unless the biLM is trained further: its token
             vectors are then out of date.
@@ -261,7 +262,7 @@ class Embedder:
         if self.tokenizer is None:
             token_lists = warn_of_raw_text(token_lists)
         self._forget_tokens()
-        while group := read_ahead(token_lists, num_batches * self.batch_tokens):
+        while group := self.next_group(token_lists, len, num_batches):
             with self._lock:
                 arrays = collections.deque(read_group(group))
                 new_tokens = self._table.new_tokens
@@ -276,16 +277,19 @@ class Embedder:
             with self._lock:
                 self._table.forget()
 
-    @property
-    def group_tokens(self) -> int:
-        """Number of tokens, sentence boundaries included, of the sentences read ahead together."""
-        return BATCHES_AHEAD * self.batch_tokens
+    def next_group(
+        self, sentences: Iterator, length: Callable[[Any], int], num_batches: int = BATCHES_AHEAD
+    ) -> list:
+        """Takes the sentences, of any type, that are embedded together; see `read_ahead`."""
+        num_arrays = self.num_layers if self.layers == "all" else 1
+        most_tokens = _GROUP_MEMORY // (4 * num_arrays * self.dim)
+        return read_ahead(sentences, num_batches * self.batch_tokens, length, most_tokens)
 
     def embed_group(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
         """Returns the arrays of `embed` for lists of tokens, in memory.
 
         Args:
-            sentences: about `group_tokens` tokens, none of them empty.
+            sentences: see `next_group`. No token is empty.
         """
         refuse_fork()
         token_lists = [list(map(encode, tokens)) for tokens in sentences]

@@ -25,7 +25,6 @@ from elmo_tf.files import (
     write_json,
 )
 from elmo_tf.progress import progress, progress_over
-from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.reading import check_regular_file
 from elmo_tf.text.sentence_files import FileSentence, SentenceCount, count_sentences
@@ -199,10 +198,9 @@ class FileJob:
 
     def _groups(self, shards: Path) -> Iterator[_Group]:
         """Yields the groups of the input; an empty one if it has no sentences."""
-        sentences, size = self._read(), self._embedder.group_tokens
-        first = 0
+        sentences, first = self._read(), 0
         for index in itertools.count():
-            group = read_ahead(sentences, size, lambda sentence: len(sentence.tokens))
+            group = self._embedder.next_group(sentences, lambda sentence: len(sentence.tokens))
             if index and not group:
                 return
             yield _Group(shards / shard_name(index, self._format.shard_suffix), first, group)

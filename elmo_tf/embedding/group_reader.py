@@ -1,18 +1,17 @@
 """Sentences ─► their vectors: token vectors, then the LSTMs, several sentences at once.
 
-The vectors of the distinct tokens are cached. Short sentences share the rows of a batch. Long
-sentences are read in windows with carried state, which gives the vectors of a single pass: the
-forward direction reads the windows from the first to the last, the backward direction from the last
-to the first, and each window starts from the LSTM state after the previous one.
+The vectors of the distinct tokens are cached. Sentences are packed into rows of similar length,
+which are read in windows with carried state: the forward direction from the first token of a row to
+the last, the backward direction from the last to the first. So a sentence of any length needs
+little memory, and its vectors are those of a single pass.
 """
 
 import collections
 import concurrent.futures
 import functools
 import itertools
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,12 +19,11 @@ import tensorflow as tf
 from elmo_tf.cores import num_cores
 from elmo_tf.embedding.layer_choice import LayerChoice
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, between_boundaries
-from elmo_tf.text.batches import packed_batches
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
+from elmo_tf.text.batches import packed_rows, rounded_rows, windows
 
-_BATCHES_AT_ONCE = 2
-# Tokens per window. Sizes are multiples of the least one: TensorFlow keeps memory for every shape.
-MIN_WINDOW, MAX_WINDOW = 32, 512
+# The backward direction begins at the end of each sentence.
+_STEPS = 1, -1
 # Tokens that are encoded together.
 _TOKENS_AT_ONCE = 512
 # Smaller batches are padded to this size. Small matrix products use other kernels, so the last bits
@@ -36,153 +34,146 @@ _FIRST_SIZE = 1024
 
 
 class GroupReader:
-    """Embeds groups of sentences, `batch_tokens` tokens at once."""
+    """Embeds groups of sentences, about `batch_tokens` tokens at once."""
 
     def __init__(self, bilm: BiLM, choice: LayerChoice, batch_tokens: int, table: "TokenTable"):
         self._bilm = bilm
         self._choice = choice
+        # What the graph returns: a choice that needs complete sentences is made at the end.
+        self._choice_of_windows = choice if choice.is_local else LayerChoice("all")
         self._batch_tokens = batch_tokens
         self._table = table
-        self._lstm_lock = threading.Lock()  # two batches at once would need twice the memory
 
     def __call__(self, sentences: Sequence[list[bytes]]) -> list[np.ndarray]:
         """Returns float32 (…, token, feature) per sentence, from its tokens."""
+        if not sentences:
+            return []
         tokens = self._table.rows(sentences)
-        arrays: list[Any] = [None] * len(sentences)
-        indices = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
-        num_long = 0
-        if self._choice.is_local:
-            num_long = sum(len(sentence) > MAX_WINDOW for sentence in tokens)
-            self._embed_long(indices[:num_long], tokens, arrays)
-        short = sorted(indices[num_long:])
+        lengths = [len(rows) for rows in tokens]
+        rows = packed_rows(lengths, self._batch_tokens)
+        widths = [sum(lengths[index] for index in row) for row in rows]
+        shape = self._bilm.config.num_directions, rounded_rows(len(rows)), max(widths[0], 1)
+        ids, starts = np.zeros(shape, np.int32), np.zeros(shape, bool)
+        places = list(_places(rows, tokens, shape[0]))
+        for place in places:
+            row = place.direction, place.row
+            ids[*row, place.start : place.end] = tokens[place.sentence][:: _STEPS[place.direction]]
+            starts[*row, place.start : place.start + 1] = True
+        first_states = self._first_states(self._table.boundaries)
+        states = tf.nest.map_structure(lambda state: tf.repeat(state, shape[1], 0), first_states)
+        arrays: list[np.ndarray] = []
+        # While a window is read, the vectors of the one before are copied.
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            copied = None
+            for window, num_rows in windows(widths, self._batch_tokens):
+                part = np.s_[:, :num_rows, window]
+                states = tf.nest.map_structure(lambda state, n=num_rows: state[:n], states)
+                vectors = self._table.vectors(ids[part])
+                layers, states = self._read_window(vectors, starts[part], first_states, states)
+                layers = [layer.numpy() for layer in layers]  # (row, …, token, feature) each
+                if not arrays:
+                    _, *others, _, width = layers[0].shape
+                    arrays = [np.empty((*others, n, shape[0] * width), np.float32) for n in lengths]
+                if copied is not None:
+                    copied.result()
+                copied = pool.submit(_copy, layers, window, places, arrays)
+            copied.result()
+        return [self._arranged(array) for array in arrays]
 
-        def embed(rows: Sequence[Sequence[int]]) -> None:
-            rows = [[short[place] for place in row] for row in rows]
-            self._embed_rows(rows, tokens, arrays)
-
-        batches = packed_batches([len(tokens[index]) for index in short], self._batch_tokens)
-        # While a batch is computed, the vectors of another one are copied.
-        with concurrent.futures.ThreadPoolExecutor(_BATCHES_AT_ONCE) as pool:
-            collections.deque(pool.map(embed, batches), maxlen=0)
-        return [self._choice.arranged(array) for array in arrays]
-
-    def _embed_rows(
-        self, rows: Sequence[Sequence[int]], tokens: Sequence[np.ndarray], arrays: list[Any]
-    ) -> None:
-        """Embeds a packed batch: the indices of the sentences of each row.
-
-        `tokens` are the tokens of each sentence, as rows of the token table; `arrays` gets the
-        array of each sentence.
-        """
-        width = max(1, *(sum(len(tokens[index]) for index in row) for row in rows))
-        ids = np.zeros((len(rows), width), np.int32)
-        starts, ends = np.zeros((2, len(rows), width), bool)
-        places = {}
-        for row, indices in enumerate(rows):
-            end = 0
-            for index in indices:
-                start, end = end, end + len(tokens[index])
-                places[index] = row, slice(start, end)
-                if start < end:
-                    ids[row, start:end] = tokens[index]
-                    starts[row, start] = ends[row, end - 1] = True
-        boundaries, vectors = self._table.boundaries, self._table.vectors(ids)
-        with self._lstm_lock:
-            vectors = self._packed_vectors(vectors, boundaries, starts, ends)
-        vectors = vectors.numpy()  # (row, …, token, feature)
-        for index, (row, span) in places.items():
-            arrays[index] = np.ascontiguousarray(vectors[row, ..., span, :])
+    def _arranged(self, array: np.ndarray) -> np.ndarray:
+        if not self._choice.is_local:
+            mask = tf.ones((1, array.shape[-2]), tf.bool)
+            array = self._choice(tf.constant(array[np.newaxis]), mask)[0].numpy()
+        return self._choice.arranged(array)
 
     @functools.cached_property
-    def _packed_vectors(self) -> Callable[..., tf.Tensor]:
-        """The graph of the LSTMs: (row, token, projection_dim) → (row, …, token, feature)."""
-        width, dtype = self._bilm.config.lstm.projection_dim, self._bilm.compute_dtype
+    def _first_states(self) -> Callable[[tf.Tensor], Any]:
+        """The graph of the states before each sentence, from `TokenTable.boundaries`."""
 
-        def packed_vectors(vectors, boundaries, starts, ends):
-            layers = self._bilm.layers_of_packed(
-                tf.cast(vectors, dtype), tf.cast(boundaries, dtype), starts, ends
-            )
-            # Sentences follow each other without gaps, so padding follows the last end of a row.
-            mask = tf.cumsum(tf.cast(ends, tf.int32), axis=1, reverse=True) > 0
-            return self._choice(tf.cast(layers, tf.float32), mask)
+        def first_states(boundaries):
+            states = self._bilm.boundary_states(tf.cast(boundaries, self._bilm.compute_dtype))
+            return [[[h, tf.cast(c, tf.float32)] for h, c in stack] for stack in states]
 
         # Not a decorated method: TensorFlow warns of those that many objects trace.
-        return tf.function(packed_vectors, autograph=False).get_concrete_function(
-            tf.TensorSpec((None, None, width), tf.float32),
-            tf.TensorSpec((2, width), tf.float32),
-            *[tf.TensorSpec((None, None), tf.bool)] * 2,
-        )
-
-    def _embed_long(
-        self, indices: Sequence[int], tokens: Sequence[np.ndarray], arrays: list[Any]
-    ) -> None:
-        """Embeds long sentences side by side; for the arguments see `_embed_rows`."""
-        most = max(self._batch_tokens // MIN_WINDOW, 1)
-        for first in range(0, len(indices), most):
-            part = indices[first : first + most]
-            vectors = [self._table.vectors(between_boundaries(tokens[index])) for index in part]
-            for index, array in zip(part, self._read_long(vectors), strict=True):
-                arrays[index] = array
-
-    def _read_long(self, sentences: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Embeds long sentences in windows: float32 (…, token, feature) each.
-
-        `sentences` are token vectors with both boundaries, float32 (token + 2, projection_dim),
-        the longest first.
-        """
-        lengths = [len(vectors) for vectors in sentences]
-        size = self._batch_tokens // len(lengths) // MIN_WINDOW * MIN_WINDOW
-        size = min(max(size, MIN_WINDOW), MAX_WINDOW)
-        # The backward direction begins at the end of each sentence.
-        steps = (1, -1)[: self._bilm.config.num_directions]
-        states = self._bilm.initial_states(len(sentences))
-        arrays: list[Any] = [None] * len(sentences)
-        for start in range(0, lengths[0], size):
-            num_rows = sum(length > start for length in lengths)  # the shortest ones have ended
-            states = tf.nest.map_structure(lambda state, rows=num_rows: state[:rows], states)
-            windows = np.zeros((len(steps), num_rows, size, sentences[0].shape[-1]), np.float32)
-            for direction, row in np.ndindex(windows.shape[:2]):
-                part = sentences[row][:: steps[direction]][start : start + size]
-                windows[direction, row, : len(part)] = part
-            layers, states = self._read_windows(tf.constant(windows), states)
-            layers = layers.numpy()  # (direction, row, …, token, feature)
-            for direction, row in np.ndindex(windows.shape[:2]):
-                *others, _, width = layers.shape[2:]
-                if arrays[row] is None:
-                    shape = (*others, lengths[row], len(steps) * width)
-                    arrays[row] = np.empty(shape, np.float32)
-                features = slice(direction * width, (direction + 1) * width)
-                target = arrays[row][..., :: steps[direction], features]
-                target = target[..., start : start + size, :]
-                target[:] = layers[direction, row, ..., : target.shape[-2], :]
-        return [array[..., 1:-1, :] for array in arrays]  # without the boundaries
+        spec = tf.TensorSpec((2, self._bilm.config.lstm.projection_dim), tf.float32)
+        return tf.function(first_states, autograph=False).get_concrete_function(spec)
 
     @functools.cached_property
-    def _read_windows(self) -> Callable[..., tuple[tf.Tensor, Any]]:
-        """The graph that reads one window of each sentence in each direction, for all shapes.
+    def _read_window(self) -> Callable[..., tuple[list[tf.Tensor], Any]]:
+        """The graph that reads one window of all rows in each direction, for all shapes.
 
-        Its arguments: windows, float32 (direction, sentence, token, projection_dim), in reading
-        order, where only the end of a sentence may be followed by padding; and the states. Its
-        results: the layers, float32 (direction, sentence, …, token, feature), and the new states.
+        Its arguments: token vectors, float32 (direction, row, token, projection_dim); for the
+        others see `LSTMStack.read_packed`. Its results: for each direction, float32
+        (row, …, token, feature), in reading order; and the new states.
         """
         lstm, dtype = self._bilm.config.lstm, self._bilm.compute_dtype
         num_directions = self._bilm.config.num_directions
 
-        def read_windows(windows, states):
-            windows = tf.unstack(tf.cast(windows, dtype))
-            directions, states = self._bilm.read(windows, [None] * len(windows), states)
-            mask = tf.ones(tf.shape(windows[0])[:2], tf.bool)
+        def read_window(vectors, starts, first_states, states):
+            vectors = tf.unstack(tf.cast(vectors, dtype))
+            starts = tf.unstack(starts)
+            directions = zip(
+                self._bilm.lstm_stacks, vectors, starts, first_states, states, strict=True
+            )
+            read = [stack.read_packed(*direction) for stack, *direction in directions]
+            mask = tf.ones(tf.shape(starts[0]), tf.bool)
             layers = [
-                self._choice(tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32), mask)
-                for inputs, outputs in zip(windows, directions, strict=True)
+                self._choice_of_windows(
+                    tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32), mask
+                )
+                for inputs, (outputs, _) in zip(vectors, read, strict=True)
             ]
-            return tf.stack(layers), states
+            return layers, [states for _, states in read]
 
-        state = [tf.TensorSpec((None, size), dtype) for size in lstm.state_sizes]
-        return tf.function(read_windows, autograph=False).get_concrete_function(
+        def specs(num_rows):
+            h, c = lstm.state_sizes
+            state = [tf.TensorSpec((num_rows, h), dtype), tf.TensorSpec((num_rows, c), tf.float32)]
+            return [[state] * lstm.num_layers] * num_directions
+
+        return tf.function(read_window, autograph=False).get_concrete_function(
             tf.TensorSpec((num_directions, None, None, lstm.projection_dim), tf.float32),
-            [[state] * lstm.num_layers] * num_directions,
+            tf.TensorSpec((num_directions, None, None), tf.bool),
+            specs(1),
+            specs(None),
         )
+
+
+class _Place(NamedTuple):
+    """Where a direction reads a sentence: the tokens of its row, in reading order."""
+
+    direction: int
+    row: int
+    start: int
+    end: int
+    sentence: int
+
+
+def _places(
+    rows: Sequence[list[int]], tokens: Sequence[np.ndarray], num_directions: int
+) -> Iterator[_Place]:
+    """Yields the places of the sentences of each row."""
+    for direction, (number, row) in itertools.product(range(num_directions), enumerate(rows)):
+        end = 0
+        for index in row[:: _STEPS[direction]]:
+            start, end = end, end + len(tokens[index])
+            yield _Place(direction, number, start, end, index)
+
+
+def _copy(
+    layers: Sequence[np.ndarray],
+    window: slice,
+    places: Iterable[_Place],
+    arrays: Sequence[np.ndarray],
+) -> None:
+    """Copies the vectors of a window to the arrays of its sentences."""
+    width = layers[0].shape[-1]
+    for direction, row, start, end, sentence in places:
+        first, last = max(start, window.start), min(end, window.stop)
+        if row < len(layers[direction]) and first < last:
+            features = slice(direction * width, (direction + 1) * width)
+            target = arrays[sentence][..., :: _STEPS[direction], features]
+            part = np.s_[row, ..., first - window.start : last - window.start, :]
+            target[..., first - start : last - start, :] = layers[direction][part]
 
 
 class TokenTable:

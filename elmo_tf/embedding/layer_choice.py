@@ -11,7 +11,6 @@ from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.config import LAYERS
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.logs import warn_once
 from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.processors import PRECISIONS
@@ -105,12 +104,6 @@ def _mix_of_elmo(elmo: Elmo) -> ScalarMix:
         raise ValueError('The Elmo has no mix (top_only=True): use layers="top".')
     if not elmo.built:
         elmo.build()
-    if elmo.layer_norm:
-        warn_once(
-            "layer_norm",
-            "With layer_norm=True, the mix normalizes over the batch: the vectors of a sentence "
-            "depend on the other sentences in its batch.",
-        )
     return elmo.mixes[0]
 
 

@@ -1,5 +1,6 @@
 """Perplexity of a language model on held-out text, and exact losses in bounded memory."""
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,12 +13,11 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import (
     count_corpus,
-    prefetch,
+    line_dataset,
     report_lines,
-    sentence_dataset,
     warn_of_unknown,
 )
-from elmo_tf.text.windows import lm_windows
+from elmo_tf.text.windows import LMWindows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.
 _TOKENS_PER_ROW, _MAX_ROWS, _TOKENS_PER_WINDOW = 2_000, 32, 640
@@ -70,9 +70,8 @@ class Perplexity:
         warn_of_unknown(count, "", note)
         num_rows = max(1, min(_MAX_ROWS, self._num_targets // _TOKENS_PER_ROW))
         window = max(1, _TOKENS_PER_WINDOW // num_rows)
-        sentences = sentence_dataset(files, format=format)
-        windows = lm_windows(sentences, num_rows, window, drop_remainder=False)
-        self._windows = prefetch(windows, 2)
+        lines = line_dataset(files, format=format)
+        self._windows = functools.partial(LMWindows, lines, num_rows, window, drop_remainder=False)
         self._states = tf.nest.map_structure(
             lambda state: tf.Variable(state, trainable=False), model.bilm.zero_states(num_rows)
         )
@@ -82,7 +81,7 @@ class Perplexity:
         tf.nest.map_structure(lambda state: state.assign(tf.zeros_like(state)), self._states)
         total = tf.zeros((self._model.bilm.config.num_directions,), tf.float64)
         with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
-            for window in self._windows:
+            for window in self._windows():
                 total += self._losses_of(window["inputs"], window["targets"], window["mask"])
                 meter.update(int(tf.math.count_nonzero(window["mask"])))
         means = (total / self._num_targets).numpy()  # forward[, backward]

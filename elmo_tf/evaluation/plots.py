@@ -24,7 +24,7 @@ from elmo_tf.embedding.vector_output import unit_vectors
 from elmo_tf.evaluation.visible_text import shortened, visible
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.layer_mixes import LayerMixes
 
 matplotlib, pd, fonts, _figures = (
     require_extra(module, "plot", "A picture")

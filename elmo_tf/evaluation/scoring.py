@@ -286,7 +286,7 @@ def _sentence_tokens(sentence: Any, name: str) -> list[str]:
 def _sentence_window(sentences: Sequence[list[str]]) -> tuple[tf.Tensor, tf.Tensor]:
     """Builds one window with a complete sentence per row, the longest one last.
 
-    Returns inputs and targets in the format of `lm_windows`, string (direction, row, token). They
+    Returns inputs and targets in the format of `LMWindows`, string (direction, row, token). They
     are padded with `""` at the end, to a rounded number of rows and a rounded length.
     """
     num_rows, width = rounded_rows(len(sentences)), rounded_length(len(sentences[-1]) + 1)

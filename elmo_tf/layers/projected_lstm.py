@@ -194,23 +194,25 @@ class ProjectedLSTM(keras.layers.RNN):
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
         return h, ops.transpose(outputs, (1, 0, 2)), [h, c]
 
-    def read_packed(self, sequences: Any, starts: Any, initial_state: Any) -> Any:
+    def read_packed(self, sequences: Any, starts: Any, first_state: Any, state: Any) -> tuple:
         """Reads rows that hold several sentences, one after the other; for inference on TensorFlow.
 
         Args:
             sequences: float (row, token, feature).
             starts: bool (row, token). True at the first token of a sentence.
-            initial_state: `[h, c]` before each sentence, float (1, projection_dim) and (1, units).
+            first_state: `[h, c]` before each sentence, float (1, projection_dim) and (1, units).
+            state: `[h, c]` before the first token of each row, float (row, …).
 
         Returns:
-            float (row, token, projection_dim).
+            float (row, token, projection_dim), and `[h, c]` after the last token of each row.
         """
         from elmo_tf.layers.recurrence_tf import packed_recurrence
 
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, row, feature)
         starts = ops.transpose(starts)[:, :, None]  # (token, row, 1)
-        outputs = packed_recurrence(sequences, starts, initial_state, self._cast_cell())
-        return ops.transpose(outputs, (1, 0, 2))
+        cell = self._cast_cell()
+        outputs, state = packed_recurrence(sequences, starts, first_state, state, cell)
+        return ops.transpose(outputs, (1, 0, 2)), state
 
     def _cast_cell(self) -> Any:
         from elmo_tf.layers.recurrence_tf import Cell

@@ -13,6 +13,8 @@ import tensorflow as tf
 _MAX_UNROLLED = 32
 # Maximum size of a kernel that stays in the processor's cache from token to token.
 _SMALL_KERNEL = 2**21
+# Maximum number of rows for which reading the weights takes longer than computing.
+_FEW_ROWS = 16
 FORGET_BIAS = 1.0
 
 
@@ -70,63 +72,83 @@ def recurrence(
     do not change the state; and the final `[h, c]`.
     """
     rows = None if mask is None else ActiveRows(mask)
-    sequences, gates = _products(inputs if rows is None else rows.pack(inputs), cell)
-
-    def step(state, *token):
-        h, c = state
-        return cell_outputs(*gates(h, *token), h, c, cell)[:2]
-
-    def step_with_output(state, *token):
-        h, c = step(state, *token)
-        return (h, c), (h,)
-
     h, c = initial_state
     state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
-    if rows is None:
+
+    def run(products):
+        sequences, gates = products(inputs if rows is None else rows.pack(inputs), cell)
+
+        def step(state, *token):
+            h, c = state
+            return cell_outputs(*gates(h, *token), h, c, cell)[:2]
+
+        def step_with_output(state, *token):
+            h, c = step(state, *token)
+            return (h, c), (h,)
+
+        if rows is not None:
+            return rows.scan(step, sequences, state)
         specs = [tf.TensorSpec(h.shape, h.dtype)]
-        (outputs,), (last_h, last_c) = scan(step_with_output, sequences, state, specs)
-        outputs = stacked(outputs)
-    else:
-        outputs, (last_h, last_c) = rows.scan(step, sequences, state)
+        (outputs,), last_state = scan(step_with_output, sequences, state, specs)
+        return stacked(outputs), list(last_state)
+
+    outputs, (last_h, last_c) = _with_faster_products(run, inputs, cell)
     return outputs, [last_h, tf.cast(last_c, c.dtype)]
 
 
 def packed_recurrence(
-    inputs: tf.Tensor, starts: tf.Tensor, initial_state: Sequence[tf.Tensor], cell: Cell
-) -> tf.Tensor:
+    inputs: tf.Tensor,
+    starts: tf.Tensor,
+    first_state: Sequence[tf.Tensor],
+    state: Sequence[tf.Tensor],
+    cell: Cell,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """`recurrence` over rows that hold several sentences, one after the other, for inference.
 
     All steps have the same number of rows, so there is no padding to skip, and TensorFlow prepares
-    its kernels for few shapes. `initial_state`, each (1, width), is that of every sentence, whose
-    first token has True in `starts`, bool (token, row, 1).
+    its kernels for few shapes. `first_state`, each (1, width), replaces the state at the first
+    token of every sentence, which has True in `starts`, bool (token, row, 1).
     """
-    h, c = initial_state
-    initial_state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
-    sequences, gates = _products(inputs, cell)
+    h, c = state
+    wide = at_least_32_bits(inputs.dtype)
+    state = h, tf.cast(c, wide)
+    first_state = first_state[0], tf.cast(first_state[1], wide)
 
-    def step(state, start, *token):
-        h, c = (
-            tf.where(start, initial, last)
-            for initial, last in zip(initial_state, state, strict=True)
-        )
-        h, c = cell_outputs(*gates(h, *token), h, c, cell)[:2]
-        return (h, c), (h,)
+    def run(products):
+        sequences, gates = products(inputs, cell)
 
-    num_rows = tf.shape(inputs)[1]
-    state = tuple(tf.repeat(value, num_rows, axis=0) for value in initial_state)
-    specs = [tf.TensorSpec(state[0].shape, h.dtype)]
-    (outputs,), _ = scan(step, [starts, *sequences], state, specs)
-    return stacked(outputs)
+        def step(state, start, *token):
+            h, c = (
+                tf.where(start, first, last) for first, last in zip(first_state, state, strict=True)
+            )
+            h, c = cell_outputs(*gates(h, *token), h, c, cell)[:2]
+            return (h, c), (h,)
+
+        specs = [tf.TensorSpec(h.shape, h.dtype)]
+        (outputs,), last_state = scan(step, [starts, *sequences], state, specs)
+        return stacked(outputs), list(last_state)
+
+    outputs, (last_h, last_c) = _with_faster_products(run, inputs, cell)
+    return outputs, [last_h, tf.cast(last_c, c.dtype)]
 
 
-def _products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
-    """Prepares the products of the gates with all inputs, float (…, feature).
+def _with_faster_products(run: Callable, inputs: tf.Tensor, cell: Cell) -> Any:
+    """Calls `run` with the function that prepares the products of the gates faster.
 
-    Returns the sequences whose items a step reads, and the function from `h` and these items to
-    the activations of the gates.
+    Such a function gets the inputs, float (…, feature), and the cell. It returns the sequences
+    whose items a step reads, and the function from `h` and these items to the activations of the
+    gates.
     """
-    is_small = cell.kernel.shape.num_elements() <= _SMALL_KERNEL
-    return (_joint_products if is_small else _separate_products)(inputs, cell)
+    if cell.kernel.shape.num_elements() > _SMALL_KERNEL:
+        return run(_separate_products)
+    num_rows = inputs.shape[1]
+    if num_rows is not None:
+        return run(_separate_products if num_rows <= _FEW_ROWS else _joint_products)
+    return tf.cond(
+        tf.shape(inputs)[1] <= _FEW_ROWS,
+        lambda: run(_separate_products),
+        lambda: run(_joint_products),
+    )
 
 
 def _joint_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
@@ -150,7 +172,10 @@ def _joint_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
 
 
 def _separate_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
-    """Computes the products with all inputs first, for large kernels."""
+    """Computes the products with all inputs first, for large kernels and few rows.
+
+    Each step then reads half of the weights.
+    """
     units = cell.kernel.shape[1] // 4
     shape = tf.concat([tf.shape(inputs)[:-1], [units]], axis=0)
     gates_of_x = tf.split(cell.kernel, 4, axis=1), tf.split(cell.bias, 4)

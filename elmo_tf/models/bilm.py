@@ -157,8 +157,8 @@ class BiLM(TrackedParts, keras.Model):
     ) -> tuple[list[list[Any]], list[Any]]:
         """Stage 2, (token vectors, masks, states) → (layers, states), separately per direction.
 
-        Sentences, windows of long sentences, and running text in training go through this method.
-        `layers_of_packed` reads many sentences faster.
+        Sentences, and running text in training, go through this method. `LSTMStack.read_packed`
+        reads many sentences faster.
 
         Args:
             vectors: for each direction float (batch, token, projection_dim), in reading order.
@@ -196,30 +196,14 @@ class BiLM(TrackedParts, keras.Model):
         layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
         return {"layers": layers, "mask": mask}
 
-    def layers_of_packed(self, vectors: Any, boundaries: Any, starts: Any, ends: Any) -> Any:
-        """Computes the layers of rows that hold several sentences, one after the other.
+    def boundary_states(self, boundaries: Any) -> list[Any]:
+        """The states after the boundary before a sentence: of one row, see `initial_states`.
 
-        Equals separate calls, and is faster: every step reads the same number of rows, and all
-        sentences share the steps of the boundaries. For inference on TensorFlow.
-
-        Args:
-            vectors: float (row, token, projection_dim), without boundaries; padding only at the end
-                of a row.
-            boundaries: see `boundary_embeddings`.
-            starts, ends: bool (row, token). True at the first and at the last token of a sentence.
-
-        Returns:
-            float (row, L + 1, token, config.output_dim), with arbitrary values at padding.
+        `boundaries` are the `boundary_embeddings`. The backward direction begins with `</S>`.
         """
-        num_directions = self.config.num_directions
-        first = [boundaries[None, :1], boundaries[None, 1:]][:num_directions]  # (1, 1, feature)
-        _, states = self.read(first, [None] * num_directions, self.initial_states(1))
-        directions = [self.forward_lstm.read_packed(vectors, starts, states[0])]
-        if self.backward_lstm is not None:
-            reversed_rows = ops.flip(vectors, axis=1), ops.flip(ends, axis=1)
-            layers = self.backward_lstm.read_packed(*reversed_rows, states[1])
-            directions.append([ops.flip(layer, axis=1) for layer in layers])
-        return _stacked_layers(vectors, directions)
+        count = self.config.num_directions
+        first = [boundaries[None, :1], boundaries[None, 1:]][:count]  # (1, 1, feature)
+        return self.read(first, [None] * count, self.initial_states(1))[1]
 
     def _read_sentences(self, vectors, mask, states, training=False):
         """Runs `read` on sentences and returns the layers in text order.

@@ -83,7 +83,7 @@ class LanguageModel:
         """Computes the top layer of each direction for one window.
 
         Args:
-            inputs: string (direction, row, token), see `lm_windows`. A forward language model
+            inputs: string (direction, row, token), see `LMWindows`. A forward language model
                 ignores the backward direction.
             states: as returned by `BiLM.zero_states` or the previous call.
             dropout_fn: applied to the input of every LSTM layer and to the last output, or None.

@@ -6,7 +6,6 @@ is its place in this list.
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig
@@ -202,13 +201,8 @@ def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
     return tf.where(mask, index, _NO_TOKEN_INDEX), mask
 
 
-def between_boundaries(tokens: np.ndarray) -> np.ndarray:
-    """Adds the indices of `<S>` and `</S>` to those of a sentence's tokens, int (token,)."""
-    return np.concatenate([[_BOS_INDEX], tokens, [_EOS_INDEX]])
-
-
 def distinct_window_tokens(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the distinct tokens of windows of running text, see `lm_windows`.
+    """Finds the distinct tokens of windows of running text, see `LMWindows`.
 
     Returns the tokens, string (distinct token,), padded with `""` to a multiple of 64, because
     TensorFlow prepares its kernels again for every new shape; and the index of each token.

@@ -9,7 +9,8 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.bilm import model_digest
-from elmo_tf.models.elmo import Elmo, VectorMix
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.inputs import count_tokens, is_token
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import keras
 from absl import logging
 
-from elmo_tf.models.elmo import Elmo, LayerMixes
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.settings import read_record
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TASKS, TaskConfig

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.layers.weights import TrackedParts
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.fitting import TextModel
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch

@@ -11,7 +11,8 @@ from keras import ops
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.weights import TrackedParts
-from elmo_tf.models.elmo import Elmo, LayerMixes
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.text.inputs import is_token
 
 

@@ -4,6 +4,7 @@ TensorFlow keeps memory for every shape that it has seen.
 """
 
 import bisect
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -12,8 +13,12 @@ _Result = TypeVar("_Result")
 
 # Row counts are rounded up to a power of two, or above this to a multiple of it.
 _ROWS = 8
-# Maximum number of rows of a packed batch. More are not faster.
+# Maximum number of packed rows. More are not faster.
 _MOST_ROWS = 80
+# Tokens of a window: the least number with all rows, and the maximum.
+_LEAST_WINDOW, _MOST_WINDOW = 32, 512
+# Sentences as long as the longest one that are read together, so that there are enough rows.
+_LONG_SENTENCES = 40
 # Batches that are read ahead, so that sentences of similar length can share a batch.
 BATCHES_AHEAD = 8
 
@@ -69,50 +74,75 @@ def length_batches(
         yield batch
 
 
-def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[list[int]]]:
-    """Batches sentences in rows of almost the same length, each of several sentences.
+def packed_rows(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Packs sentences into rows, each of several sentences, which `windows` then reads.
 
-    A row gets the longest sentence that is left, then the longest that still fits, and so on. For
-    the arguments see `length_batches`.
+    A row gets the longest sentence that is left, then the longest that still fits, and so on.
 
-    Yields the rows of a batch. A row has the indices in `lengths` of its sentences, the longest
-    first. Some rows may be empty.
+    Args:
+        lengths: number of tokens of each sentence.
+        batch_tokens: see `windows`.
+
+    Returns the indices in `lengths` of the sentences of each row, the longest row first.
     """
+    most_rows = min(max(batch_tokens // _LEAST_WINDOW, 1), _MOST_ROWS)
+    width = max(-(-sum(lengths) // most_rows), *lengths, 1)
     indices: dict[int, list[int]] = {}  # by length
     for index in reversed(range(len(lengths))):
         indices.setdefault(lengths[index], []).append(index)
     left = sorted(indices)
-    num_left = sum(lengths)
+    rows: list[tuple[int, list[int]]] = []
     while left:
-        width = max(left[-1], -(-min(batch_tokens, num_left) // _MOST_ROWS), 1)
-        num_rows = max(batch_tokens // width, 1)
+        row, space = [], width
+        while left and left[0] <= space:
+            place = bisect.bisect_right(left, space) - 1
+            length = left[place]
+            row.append(indices[length].pop())
+            if not indices[length]:
+                del left[place]
+            space -= length
+        rows.append((space, row))
+    return [row for _, row in sorted(rows, key=operator.itemgetter(0))]
+
+
+def windows(widths: Sequence[int], batch_tokens: int) -> Iterator[tuple[slice, int]]:
+    """Divides rows into windows of about `batch_tokens` tokens.
+
+    Yields the tokens of each window, and its number of rows: a multiple of 8 if it is larger, so
+    that TensorFlow prepares its kernels for few shapes.
+
+    Args:
+        widths: number of tokens of each row, the longest first.
+        batch_tokens: int >= 1.
+    """
+    start, end = 0, max(widths[0], 1)
+    while start < end:
+        num_rows = max(sum(width > start for width in widths), 1)
         if num_rows > _ROWS:
-            num_rows -= num_rows % _ROWS
-        rows: list[list[int]] = []
-        while left and len(rows) < num_rows:
-            row, space = [], width
-            while space and left and left[0] <= space:
-                place = bisect.bisect_right(left, space) - 1
-                length = left[place]
-                row.append(indices[length].pop())
-                if not indices[length]:
-                    del left[place]
-                space -= length
-            num_left -= width - space
-            rows.append(row)
-        if len(rows) > _ROWS:  # few distinct numbers of rows
-            rows += [[]] * (-len(rows) % _ROWS)
-        yield rows
+            num_rows = rounded_rows(num_rows)
+        most = min(max(batch_tokens // num_rows, 1), _MOST_WINDOW)
+        num_windows = -(-(end - start) // most)
+        size = -(-(end - start) // num_windows)
+        yield slice(start, start + size), num_rows
+        start += size
 
 
 def read_ahead(
-    sentences: Iterator[_Item], num_tokens: int, length: Callable[[_Item], int] = len
+    sentences: Iterator[_Item],
+    num_tokens: int,
+    length: Callable[[_Item], int] = len,
+    most_tokens: int = 0,
 ) -> list[_Item]:
-    """Takes sentences until they have `num_tokens` tokens, counting a boundary per sentence."""
+    """Takes sentences until they have `num_tokens` tokens, counting a boundary per sentence.
+
+    If there are long sentences, it takes more for `packed_rows`, up to `most_tokens`.
+    """
     group, read = [], 0
     for sentence in sentences:
         group.append(sentence)
-        read += length(sentence) + 1
+        size = length(sentence) + 1
+        read += size
+        num_tokens = max(num_tokens, min(_LONG_SENTENCES * size, most_tokens))
         if read >= num_tokens:
             break
     return group

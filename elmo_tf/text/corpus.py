@@ -1,4 +1,4 @@
-"""Text files ─► sentences as a `tf.data` dataset; one tokenized sentence per line."""
+"""Text files ─► lines as a `tf.data` dataset ─► sentences; one tokenized sentence per line."""
 
 import collections
 import math
@@ -9,23 +9,19 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.progress import progress
+from elmo_tf.text.counting import MAX_SENTENCE_TOKENS, count_text
 from elmo_tf.text.fasta import RARE, is_fasta
 from elmo_tf.text.reading import TextSource, check_regular_file, is_compressed, sentence_lines
-from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings, suspicions
-from elmo_tf.text.sentences import split_tokens
+from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings
+from elmo_tf.text.sentences import count_tokens
 from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
 
-# Longer sentences are split. The cost of cutting windows grows with the square of their length.
-MAX_SENTENCE_TOKENS = 10_000
 # Size of the shuffle buffer, which is kept in memory and in every checkpoint.
 SHUFFLE_LINES = 16_384
 # Files that are read alternately, line by line, so that a batch has text of many sources.
 _MIXED_FILES = 64
 # Share of unknown targets above which perplexities are misleading.
 _MAX_UNKNOWN = 0.05
-# Lines that the graph splits at a time; larger batches are no faster.
-_LINES_PER_BATCH = 16
 _LINE_KINDS = {
     **LINE_KINDS,
     "cut": f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)",
@@ -61,10 +57,10 @@ def read_sentences(files: Iterable[TextSource], format: str | None = None) -> It
 
 
 @tf.autograph.experimental.do_not_convert
-def sentence_dataset(
+def line_dataset(
     files: Sequence[str | os.PathLike], seed: int | None = None, format: str | None = None
 ) -> tf.data.Dataset:
-    """The dataset of the sentences that `read_sentences` yields, each string (token,).
+    """The dataset of the lines that `sentence_lines` yields, for `sentences_of`: string ().
 
     Args:
         files: text files; `.gz` is decompressed.
@@ -83,10 +79,27 @@ def sentence_dataset(
         lambda index: lines_of(names[index], compressions[index]),
         cycle_length=1 if seed is None else _MIXED_FILES,
     )
-    if seed is not None:  # before splitting, where lines take the least memory
-        lines = lines.shuffle(SHUFFLE_LINES, seed=seed)
-    sentences = lines.batch(_LINES_PER_BATCH).map(lambda lines: _cut(split_tokens(lines))).unbatch()
-    return sentences.map(lambda tokens: tokens)  # plain tensors
+    return lines if seed is None else lines.shuffle(SHUFFLE_LINES, seed=seed)
+
+
+# Tokens separated by whitespace for `tf.strings.split`; and their number, with a boundary.
+Sentence = tuple[bytes, int]
+
+
+def sentences_of(lines: list[bytes]) -> list[Sentence]:
+    """The sentences that `read_sentences` yields for lines, as `Sentence`s."""
+    text, counts = count_tokens(lines)
+    sentences = []
+    for line, count in zip(text.split(b"\n"), counts, strict=True):
+        if count <= MAX_SENTENCE_TOKENS:
+            if count:
+                sentences.append((line, count + 1))
+            continue
+        tokens = line.split()
+        for start in range(0, count, MAX_SENTENCE_TOKENS):
+            part = tokens[start : start + MAX_SENTENCE_TOKENS]
+            sentences.append((b" ".join(part), len(part) + 1))
+    return sentences
 
 
 def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
@@ -145,7 +158,7 @@ class CorpusCount(NamedTuple):
 def count_corpus(
     files: Sequence[str | os.PathLike], vocabulary: Vocabulary, format: str | None = None
 ) -> CorpusCount:
-    """Counts sentences, tokens and suspicious lines, at about 4 million tokens per second.
+    """Counts sentences, tokens and suspicious lines, see `count_text`.
 
     Raises:
         ValueError: the files contain no token, or some of them are FASTA and some are not; or see
@@ -154,33 +167,18 @@ def count_corpus(
     _are_fasta(files, format)
     for file in files:
         check_regular_file(file)
-    types: collections.Counter[str] = collections.Counter()
-    suspicious: collections.Counter[str] = collections.Counter()
-    sentences = longest = 0
-    with progress(None, "counting the corpus", "sentences") as meter:
-        for file in files:
-            for line in sentence_lines(file, format=format):
-                tokens = line.split()
-                types.update(tokens)
-                for kind in suspicions(line, tokens):
-                    suspicious[f"{kind}_lines"] += 1
-                suspicious["cut_lines"] += len(tokens) > MAX_SENTENCE_TOKENS
-                suspicious["empty_lines"] += not tokens
-                suspicious["crlf_lines"] += line.endswith("\r\n")
-                parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
-                sentences += parts
-                longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
-                meter.update(parts)
-    if not types:
+    text = count_text(files, format)
+    if not text.types:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
-    ids = vocabulary.ids(list(types))
-    targets = collections.Counter({EOS_ID: sentences})
-    for id, count in zip(ids, types.values(), strict=True):
+    ids = vocabulary.ids(list(text.types))
+    targets = collections.Counter({EOS_ID: text.sentences})
+    for id, count in zip(ids, text.types.values(), strict=True):
         targets[id] += count
     total = targets.total()
     entropy = math.fsum(count / total * math.log(total / count) for count in targets.values())
-    size = (sentences, types.total(), len(types), targets[UNKNOWN_ID], longest)
-    return CorpusCount(*size, round(math.exp(entropy), 1), **suspicious)
+    size = (text.sentences, text.types.total(), len(text.types), targets[UNKNOWN_ID], text.longest)
+    lines = {f"{kind}_lines": number for kind, number in text.lines.items()}
+    return CorpusCount(*size, round(math.exp(entropy), 1), **lines)
 
 
 def report_corpus(count: CorpusCount) -> None:
@@ -243,13 +241,3 @@ def _records(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
     lines = _lines(name, compression).concatenate(tf.data.Dataset.from_tensors(">"))
     records = lines.scan(tf.constant(""), step)  # "" for each line that ends no record
     return records.filter(lambda record: record != "").map(spaced)
-
-
-def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:
-    """(line, token) → (sentence, token): splits long lines and drops empty ones."""
-    lengths = lines.row_lengths()
-    parts = -(-lengths // MAX_SENTENCE_TOKENS)  # (line,)
-    first_parts = tf.repeat(tf.cumsum(parts, exclusive=True), parts)  # (sentence,)
-    starts = (tf.range(tf.reduce_sum(parts)) - first_parts) * MAX_SENTENCE_TOKENS
-    sizes = tf.minimum(tf.repeat(lengths, parts) - starts, MAX_SENTENCE_TOKENS)
-    return tf.RaggedTensor.from_row_lengths(lines.values, sizes, validate=False)

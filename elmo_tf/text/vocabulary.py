@@ -2,12 +2,13 @@
 
 import collections
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
-from elmo_tf.text.reading import decode, encode, quoted, read_lines, sentence_lines
+from elmo_tf.text.counting import count_text
+from elmo_tf.text.reading import decode, encode, quoted, read_lines
 
 BOS_TOKEN = "<S>"
 EOS_TOKEN = "</S>"
@@ -68,10 +69,28 @@ class Vocabulary:
                 f"`max_size` must be at least {len(SPECIAL_TOKENS)}, for {' '.join(SPECIAL_TOKENS)}"
                 f". Received: {max_size}"
             )
+        paths: list[os.PathLike] = []
         counts: collections.Counter[str] = collections.Counter()
         for index, item in enumerate(lines_or_paths):
-            for line in _lines_of(item, index):
-                counts.update(line.split())
+            if isinstance(item, os.PathLike):
+                paths.append(item)
+            elif isinstance(item, str):
+                counts.update(_as_read(item).split())
+            else:
+                raise TypeError(
+                    "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
+                    f"Item {index} is {quoted(item)} (of type {type(item).__name__}). Join lists "
+                    "of tokens with spaces."
+                )
+        if paths:
+            counts.update(count_text(paths).types)
+        return cls.of_counts(counts, min_count, max_size)
+
+    @classmethod
+    def of_counts(
+        cls, counts: Mapping[str, int], min_count: int = 1, max_size: int | None = None
+    ) -> "Vocabulary":
+        """Builds a vocabulary from the count of each token. For the rest, see `build`."""
         if not counts:
             raise ValueError("Cannot build a vocabulary: the text contains no tokens.")
         kept = {token for token, count in counts.items() if count >= min_count}
@@ -163,18 +182,6 @@ class StringTable:
     def __getstate__(self) -> dict:
         # Tables cannot be copied; a copy creates its own.
         return {**self.__dict__, "_eager": None}
-
-
-def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
-    if isinstance(item, os.PathLike):
-        return map(_as_read, sentence_lines(item))
-    if isinstance(item, str):
-        return (_as_read(item),)
-    raise TypeError(
-        "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
-        f"Item {index} is {quoted(item)} (of type {type(item).__name__}). Join lists of tokens "
-        "with spaces."
-    )
 
 
 def _as_read(string: str) -> str:

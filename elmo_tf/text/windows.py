@@ -1,4 +1,4 @@
-"""Sentences ─► windows: the batches for training and evaluating a language model, in `tf.data`.
+"""Lines ─► windows: the batches for training and evaluating a language model.
 
 Sentences are concatenated in batch rows, and the rows are cut into windows; the LSTM state of a row
 is carried from window to window. Both directions read the same sentences at the same time, the
@@ -6,63 +6,221 @@ backward direction with each sentence reversed, so that the distinct tokens of a
 once for both.
 """
 
+import json
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 import tensorflow as tf
 
+from elmo_tf.text.corpus import Sentence, prefetch, sentences_of
+from elmo_tf.text.reading import decode, encode
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 
 # Sentence boundaries. No token of a text equals them, since they contain whitespace.
 BOS = " <S>"
 EOS = " </S>"
-_STREAMS = 4  # inputs and targets of the forward direction, then of the backward one
+# The strings of windows: these, and then the tokens of a block.
+_SPECIAL = (BOS, EOS, "")
+_BOS, _EOS, _PADDING, _FIRST_TOKEN = range(4)
+_LINES_PER_READ = 1024
+# Tokens, of all rows, that are split at a time. Windows do not depend on it.
+_BLOCK_TOKENS = 2**17
 
 
-# There is no Python control flow to convert, and AutoGraph would take most of the time.
-@tf.autograph.experimental.do_not_convert
-def lm_windows(
-    sentences: tf.data.Dataset, num_rows: int, window: int, drop_remainder: bool = True
-) -> tf.data.Dataset:
-    """Cuts a stream of sentences into windows for both directions.
+class LMWindows:
+    """Cuts a stream of sentences into windows for both directions; an iterator.
 
     Forward inputs are `<S> w1 … wn` and targets `w1 … wn </S>`; backward inputs `</S> wn … w1` and
-    targets `wn … w1 <S>`. Sentences are assigned to the rows with the least text, which keeps the
-    rows balanced.
+    targets `wn … w1 <S>`. As many sentences as there are rows are assigned at a time, the longest
+    one to the row with the least text, which keeps the rows balanced.
+
+    Sentences are assigned by their lengths alone, so that each worker of a run splits only those of
+    its own rows. A thread prepares the next windows.
 
     Args:
-        sentences: a dataset of string (token,). Empty sentences are skipped.
-        num_rows: int >= 1. Batch rows of a window.
+        lines: a dataset of lines, string (), see `line_dataset`.
+        num_rows: int >= 1. Batch rows of a window, of all workers together.
         window: int >= 1. Length of a window in tokens.
         drop_remainder: whether to drop the text that remains at the end, or to return it in masked
-            windows.
+            windows. Defaults to True.
+        rows: the slice of the rows to return. Defaults to all rows.
 
-    Returns:
-        A dataset of dicts: "inputs" and "targets", string (direction, row, token), and "mask",
-        bool (row, token). Its iterator can be saved by `tf.train.Checkpoint`.
+    Yields dicts: "inputs" and "targets", string (direction, row, token), and "mask", bool (row,
+    token).
     """
-    streams = sentences.filter(lambda tokens: tf.size(tokens) > 0).map(_streams)
-    batches = streams.ragged_batch(num_rows).map(lambda batch: (_ragged(batch), False))
-    if not drop_remainder:
-        no_sentence = _ragged(tf.zeros((0, 0, _STREAMS), tf.string))
-        batches = batches.concatenate(tf.data.Dataset.from_tensors((no_sentence, True)))
 
-    def scan(state, element):
-        values, lengths = state
-        batch, last = element
-        rows = tf.RaggedTensor.from_row_lengths(values, lengths)
-        rows = tf.concat([rows, _one_sentence_per_row(batch, lengths)], axis=1)
-        lengths = rows.row_lengths()
-        shortest, longest = tf.reduce_min(lengths), tf.reduce_max(lengths)
-        num_windows = tf.where(last, -(-longest // window), shortest // window)
-        taken = num_windows * window
-        cut = rows.to_tensor("", shape=(num_rows, None, _STREAMS))[:, :taken]
-        missing = taken - tf.shape(cut, tf.int64)[1]
-        cut = tf.pad(cut, [[0, 0], [0, missing], [0, 0]])  # (row, num_windows · window, stream)
-        mask = tf.sequence_mask(lengths, taken)
-        rest = rows[:, taken:]
-        state = rest.values, tf.ensure_shape(rest.row_lengths(), (num_rows,))
-        return state, (_cut(cut, num_windows, window), _cut(mask, num_windows, window))
+    def __init__(
+        self,
+        lines: tf.data.Dataset,
+        num_rows: int,
+        window: int,
+        drop_remainder: bool = True,
+        rows: slice = slice(None),
+    ):
+        self._lines = iter(prefetch(lines.batch(_LINES_PER_READ), 1))
+        self._num_rows = num_rows
+        self._window = window
+        self._drop_remainder = drop_remainder
+        self._own = rows
+        self._thread = ThreadPoolExecutor(1)
+        self._block = _Block(_Text([[]] * num_rows, [0] * num_rows, []), [], [])
+        self._next: Future[_Block] | None = None
+        self._taken = 0  # windows of the block that have been returned
 
-    start = tf.zeros((0, _STREAMS), tf.string), tf.zeros((num_rows,), tf.int64)
-    return batches.scan(start, scan).unbatch().map(_as_dict)
+    def __iter__(self) -> "LMWindows":
+        return self
+
+    def __next__(self) -> dict[str, tf.Tensor]:
+        if self._taken == len(self._block.windows):
+            self._block = (self._next or self._prepare(self._block)).result()
+            self._taken = 0
+            if not self._block.windows:
+                raise StopIteration
+            self._next = self._prepare(self._block)
+        self._taken += 1
+        return self._block.windows[self._taken - 1]
+
+    def write(self, prefix: str) -> None:
+        """Saves the position in the text, the same for any `rows`, in files `prefix.*`."""
+        read = self._next.result().read if self._next else []
+        text = self._block.text
+        content = {
+            "rows": text.rows,
+            "done": [done + self._taken * self._window for done in text.done],
+            "queue": text.queue + read,
+        }
+        Path(f"{prefix}.json").write_text(json.dumps(content, default=decode))
+        tf.train.Checkpoint(lines=self._lines).write(prefix)
+
+    def read(self, prefix: str) -> None:
+        """Restores a position that `write` saved, before the first window is read.
+
+        Raises:
+            AssertionError, OSError, KeyError, ValueError, tf.errors.OpError: the files are damaged.
+        """
+        tf.train.Checkpoint(lines=self._lines).read(prefix).assert_consumed()
+        content = json.loads(Path(f"{prefix}.json").read_text())
+        *rows, queue = (
+            [(encode(text), size) for text, size in part]
+            for part in (*content["rows"], content["queue"])
+        )
+        self._block = _Block(_Text(rows, content["done"], queue), [], [])
+
+    def _prepare(self, block: "_Block") -> "Future[_Block]":
+        return self._thread.submit(self._block_after, block)
+
+    def _block_after(self, block: "_Block") -> "_Block":
+        text = block.text.after(len(block.windows) * self._window)
+        rows, queue, read = list(map(list, text.rows)), text.queue.copy(), []
+        lengths = np.array([sum(size for _, size in row) for row in rows]) - text.done
+        enough = max(self._window, _BLOCK_TOKENS // self._num_rows)
+        is_end = False
+        while lengths.min() < enough and not is_end:
+            while len(queue) < self._num_rows and (lines := next(self._lines, None)) is not None:
+                sentences = sentences_of(lines.numpy().tolist())
+                read += sentences
+                queue += sentences
+            batch = queue[: self._num_rows]
+            del queue[: self._num_rows]
+            is_end = not batch
+            batch.sort(key=lambda sentence: -sentence[1])  # stable
+            for row, sentence in zip(np.argsort(lengths, kind="stable"), batch, strict=False):
+                rows[row].append(sentence)
+                lengths[row] += sentence[1]
+        num_windows = lengths.min() // self._window
+        if is_end and not self._drop_remainder:
+            num_windows = -(-lengths.max() // self._window)
+        own = self._own
+        windows = _windows(rows[own], text.done[own], lengths[own], num_windows, self._window)
+        return _Block(_Text(rows, text.done, queue), windows, read)
+
+
+class _Text(NamedTuple):
+    """Text that has been read and is not completely in windows."""
+
+    rows: list[list[Sentence]]  # of all workers
+    done: list[int]  # positions at the beginning of each row that are in windows
+    queue: list[Sentence]  # sentences without a row
+
+    def after(self, num_positions: int) -> "_Text":
+        """The text after so many more positions of each row, without completed sentences."""
+        rows, done = [], []
+        for row, start in zip(self.rows, self.done, strict=True):
+            start += num_positions
+            first = 0
+            while first < len(row) and row[first][1] <= start:
+                start -= row[first][1]
+                first += 1
+            rows.append(row[first:])
+            done.append(start if first < len(row) else 0)
+        return _Text(rows, done, self.queue)
+
+
+class _Block(NamedTuple):
+    """Windows that are cut from a text at once."""
+
+    text: _Text  # with the sentences of these windows
+    windows: list[dict[str, tf.Tensor]]
+    read: list[Sentence]  # those read for this block
+
+
+def _windows(
+    rows: Sequence[Sequence[Sentence]],
+    done: Sequence[int],
+    lengths: np.ndarray,
+    num_windows: int,
+    window: int,
+) -> list[dict[str, tf.Tensor]]:
+    """Splits sentences into tokens, and cuts windows of a worker's rows.
+
+    `lengths` are the positions of each row after the first `done`.
+    """
+    if not num_windows:
+        return []
+    sentences = [sentence for row in rows for sentence in row]
+    streams = _streams(np.array([size for _, size in sentences], np.int64))  # (stream, position)
+    row_sizes = np.array([sum(size for _, size in row) for row in rows])
+    starts = np.cumsum(row_sizes) - row_sizes + done  # (row,)
+    place = np.arange(num_windows * window)
+    mask = place < lengths[:, np.newaxis]  # (row, place)
+    index = streams[:, np.where(mask, starts[:, np.newaxis] + place, -1)]  # (stream, row, place)
+    index = index.reshape(2, 2, len(rows), num_windows, window)
+    inputs, targets = np.moveaxis(index, 3, 1)  # (window, direction, row, token) each
+    mask = mask.reshape(len(rows), num_windows, window).swapaxes(0, 1)
+    with tf.device("CPU:0"):
+        tokens = tf.strings.split(tf.constant([text for text, _ in sentences], tf.string)).values
+        strings = tf.concat([_SPECIAL, tokens], axis=0)
+        parts = tf.gather(strings, inputs), tf.gather(strings, targets), tf.constant(mask)
+        return [
+            {"inputs": inputs, "targets": targets, "mask": mask}
+            for inputs, targets, mask in zip(*map(tf.unstack, parts), strict=True)
+        ]
+
+
+def _streams(sizes: np.ndarray) -> np.ndarray:
+    """The inputs of both directions and then their targets, as indices of strings.
+
+    `sizes` are the lengths of sentences, with a boundary. Returns int32 (stream, position + 1); the
+    last position is padding.
+    """
+    sentence = np.repeat(np.arange(len(sizes)), sizes)  # (position,)
+    position = np.arange(len(sentence))
+    first = (np.cumsum(sizes) - sizes)[sentence]  # position of the boundary
+    last = first + sizes[sentence] - 1
+    is_first, is_last = position == first, position == last
+    # Without the boundaries of earlier sentences, positions are the indices of tokens.
+    before = _FIRST_TOKEN - sentence
+    forward, backward = before + position, before + first + last - 1 - position
+    streams = (
+        np.where(is_first, _BOS, forward - 1),
+        np.where(is_first, _EOS, backward + 1),
+        np.where(is_last, _EOS, forward),
+        np.where(is_last, _BOS, backward),
+    )
+    return np.pad(np.array(streams, np.int32), ((0, 0), (0, 1)), constant_values=_PADDING)
 
 
 def boundary_or(tokens: tf.Tensor, bos: int, eos: int, other: tf.Tensor) -> tf.Tensor:
@@ -73,46 +231,3 @@ def boundary_or(tokens: tf.Tensor, bos: int, eos: int, other: tf.Tensor) -> tf.T
 def target_ids(vocabulary: Vocabulary, targets: tf.Tensor) -> tf.Tensor:
     """Returns the vocabulary ids of a window's targets, int32 of the same shape."""
     return boundary_or(targets, BOS_ID, EOS_ID, tf.cast(vocabulary.lookup(targets), tf.int32))
-
-
-def _streams(tokens: tf.Tensor) -> tf.Tensor:
-    """Inputs and targets of a sentence, string (token + 1, stream)."""
-    backward = tokens[::-1]
-    columns = (
-        tf.concat([[BOS], tokens], axis=0),
-        tf.concat([tokens, [EOS]], axis=0),
-        tf.concat([[EOS], backward], axis=0),
-        tf.concat([backward, [BOS]], axis=0),
-    )
-    return tf.stack(columns, axis=-1)
-
-
-def _ragged(batch: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
-    """Converts batches of sentences of a static length, which are dense, to ragged tensors."""
-    if isinstance(batch, tf.RaggedTensor):
-        return batch
-    rows, tokens, _ = tf.unstack(tf.shape(batch, tf.int64))
-    values = tf.reshape(batch, (-1, _STREAMS))
-    return tf.RaggedTensor.from_row_lengths(values, tf.fill([rows], tokens))
-
-
-def _one_sentence_per_row(batch: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Assigns the sentences to rows: the longest sentence to the row with the least text."""
-    values, sizes = batch.values, batch.row_lengths()
-    sizes = tf.pad(sizes, [[0, tf.shape(lengths)[0] - tf.shape(sizes)[0]]])
-    batch = tf.RaggedTensor.from_row_lengths(values, sizes)
-    longest_first = tf.argsort(sizes, direction="DESCENDING", stable=True)
-    place = tf.argsort(tf.argsort(lengths, stable=True))  # (row,), 0 = the shortest row
-    return tf.gather(batch, tf.gather(longest_first, place))
-
-
-def _cut(rows: tf.Tensor, num_windows: tf.Tensor, window: int) -> tf.Tensor:
-    """(row, num_windows · window, …) → (num_windows, row, window, …)."""
-    rest = rows.shape[2:]
-    rows = tf.reshape(rows, (rows.shape[0], num_windows, window, *rest))
-    return tf.transpose(rows, (1, 0, *range(2, len(rows.shape))))
-
-
-def _as_dict(streams: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-    streams = tf.transpose(streams, (2, 0, 1))  # (stream, row, token)
-    return {"inputs": streams[0::2], "targets": streams[1::2], "mask": mask}

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from elmo_tf.models.elmo import Elmo, VectorMix
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.export import (
     model_card,
     new_version,

@@ -70,10 +70,10 @@ def test_each_server_prints_its_speed_and_memory_and_has_no_wrong_answers(benchm
         assert 100 < result["memory_mib"] < 10_000
 
 
-def test_all_curves_are_measured(benchmark):
-    options = "--preset tiny --rounds 1 --tokens 300 --curves batch length"
-    _, points = benchmark("embed_curves.py", options)
-    sizes = [point["batch_tokens"] for point in points if point["curve"] == "batch"]
-    assert sizes == [256, 1024, 4096, 16_384]
-    assert len({point["sentence_tokens"] for point in points if point["curve"] == "length"}) == 7
-    assert all(point["tokens_per_second"] > 0 for point in points)
+def test_reading_is_measured_for_each_number_of_workers(benchmark):
+    _, results = benchmark("reading.py", "--workers 1 4 --batch-size 8 --seconds 1")
+    assert results[0]["counted_tokens_per_second"] > 0
+    assert [result["workers"] for result in results[1:]] == [1, 4]
+    for result in results[1:]:
+        tokens = 8 * 20 * result["windows_per_second"]
+        assert result["tokens_per_second"] == pytest.approx(tokens, rel=0.1)

@@ -97,7 +97,7 @@ def test_an_endless_iterator_is_read_lazily(embedder):
 )
 def test_layers_are_selected_or_combined(embedder_of, embedder, monkeypatch, choice, combined):
     # The last sentence is read in windows.
-    monkeypatch.setattr("elmo_tf.embedding.group_reader.MAX_WINDOW", 8)
+    monkeypatch.setattr("elmo_tf.text.batches._MOST_WINDOW", 8)
     sentences = ["the cat sat", [], "a " * 9]
     chosen = embedder_of(choice)
 
@@ -181,14 +181,6 @@ def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):
     elmo.mixes[0].scaling.assign(3.4)
     np.testing.assert_allclose(mixing.encode("the cat sat", output="token"), 2 * before, atol=1e-5)
     elmo.mixes[0].scaling.assign(1.7)
-
-
-def test_a_mix_with_layer_norm_logs_a_warning(bilm, caplog):
-    Embedder(Elmo(bilm, layer_norm=True), layers="all")
-    assert not caplog.text
-
-    Embedder(Elmo(bilm, layer_norm=True), layers="mix")
-    assert "depend on the other sentences in its batch" in caplog.text
 
 
 @pytest.mark.usefixtures("eager_functions")

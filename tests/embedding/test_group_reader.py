@@ -7,6 +7,7 @@ from elmo_tf import Elmo, Embedder, Vocabulary
 from elmo_tf.embedding import group_reader as module
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
+from elmo_tf.text import batches
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -102,24 +103,22 @@ def sentence(length, seed=0):
 
 @pytest.fixture
 def windows(monkeypatch):
-    """Sets windows of 8 tokens and records the shapes of the windows that are read."""
+    """Sets windows of at most 8 tokens and records the (row, token) shapes that are read."""
     shapes = []
-    read_long = GroupReader._read_long
-    monkeypatch.setattr(module, "MIN_WINDOW", 2)
-    monkeypatch.setattr(module, "MAX_WINDOW", 8)
+    read_window = GroupReader._read_window.func
+    monkeypatch.setattr(batches, "_LEAST_WINDOW", 2)
+    monkeypatch.setattr(batches, "_MOST_WINDOW", 8)
 
-    def watched(reader, sentences):
-        compute = reader._read_windows
+    def watched(reader):
+        compute = read_window(reader)
 
-        def recorded(windows, states):
-            shapes.append(tuple(windows.shape[1:3]))
-            return compute(windows, states)
+        def recorded(vectors, *others):
+            shapes.append(tuple(vectors.shape[1:3]))
+            return compute(vectors, *others)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(reader, "_read_windows", recorded)
-            return read_long(reader, sentences)
+        return recorded
 
-    monkeypatch.setattr(GroupReader, "_read_long", watched)
+    monkeypatch.setattr(GroupReader, "_read_window", property(watched))
     return shapes
 
 
@@ -131,37 +130,35 @@ def embedder_of(elmo):
     )
 
 
-# With two boundaries, 22 tokens fill three windows; for 23, the last window contains only `</S>`.
-@pytest.mark.parametrize("length", [17, 22, 23, 50])
+@pytest.mark.parametrize("length", [17, 24, 50])
 @pytest.mark.parametrize("layers", ["all", "mix"])
 def test_windows_give_the_same_vectors_as_one_pass(embedder_of, windows, elmo, layers, length):
     tokens = sentence(length)
 
     (found,) = embedder_of(layers, 16).embed([tokens])
 
-    assert {size for _, size in windows} == {8}
+    assert len(windows) == -(-length // 8)
     assert found.dtype == np.float32
     expected = elmo([tokens]) if layers == "mix" else elmo.bilm([tokens])["layers"]
     np.testing.assert_allclose(found, expected[0], atol=1e-5)
 
 
-def test_long_sentences_are_read_side_by_side_and_returned_in_input_order(
+def test_sentences_of_all_lengths_share_rows_and_are_returned_in_input_order(
     embedder_of, windows, bilm
 ):
     sentences = [sentence(n, n) for n in (3, 40, 0, 17, 90, 16, 5, 9)]
 
     found = list(embedder_of("all", 32).embed(sentences))
 
-    # The five sentences of more than 8 tokens; the shortest end first.
-    assert [rows for rows, _ in windows] == sorted((rows for rows, _ in windows), reverse=True)
-    assert windows[0] == (5, 6)
-    assert windows[-1] == (1, 6)
+    # Rows of 90 and of 40 + 17 + 16 + 9 + 5 + 3 tokens.
+    assert {rows for rows, _ in windows} == {2}
+    assert sum(rows * size for rows, size in windows) < 1.1 * sum(map(len, sentences))
     for tokens, vectors in zip(sentences, found, strict=True):
         expected = bilm([tokens])["layers"][0, :, : len(tokens)]
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-def test_more_long_sentences_than_tokens_of_a_batch_are_read_in_parts(embedder_of, windows, bilm):
+def test_no_window_has_more_tokens_than_a_batch(embedder_of, windows, bilm):
     sentences = [sentence(n, n) for n in range(9, 29)]
 
     found = list(embedder_of("all", 16).embed(sentences))
@@ -184,13 +181,13 @@ def test_windows_start_from_the_warm_start_state(fresh_bilm, forward_bilm, windo
     np.testing.assert_allclose(found, forward_bilm([tokens])["layers"][0], atol=1e-5)
 
 
-def test_sentences_are_not_split_into_windows_for_a_mix_with_layer_norm(bilm, windows):
+def test_a_mix_with_layer_norm_is_that_of_each_sentence(bilm, windows):
     elmo = Elmo(bilm, layer_norm=True)
-    elmo.build()
-    tokens = sentence(30)
-    (expected,) = Embedder(elmo, "mix").embed([tokens])
+    sentences = [sentence(30), ["the", "cat"], []]
 
-    (found,) = Embedder(elmo, "mix", batch_tokens=16).embed([tokens])
+    found = list(Embedder(elmo, "mix", batch_tokens=16).embed(sentences))
 
-    assert not windows
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    for tokens, vectors in zip(sentences[:2], found, strict=False):
+        np.testing.assert_allclose(vectors, elmo([tokens])[0], atol=1e-5)
+    assert found[2].shape == (0, bilm.config.output_dim)
+    assert len(windows) > 1

@@ -129,21 +129,26 @@ def test_the_last_output_is_that_of_the_last_real_token(unroll):
 
 
 @shapes
-@pytest.mark.parametrize("is_large", [False, True])
-def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, is_large, monkeypatch):
-    if is_large:
-        monkeypatch.setattr(recurrence_tf, "_SMALL_KERNEL", 0)
+@pytest.mark.parametrize("constant", ["_SMALL_KERNEL", "_FEW_ROWS", ""])
+def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, constant, monkeypatch):
+    if constant:
+        monkeypatch.setattr(recurrence_tf, constant, 0)
     layer, tokens = layer_of(shape), random_tokens()
-    state = [value[:1] for value in random_state(layer.cell.output_size)]
+    first_state = [value[:1] for value in random_state(layer.cell.output_size)]
+    state = [tf.zeros((BATCH, value.shape[1])) for value in first_state]
     spans = [(0, 0, 3), (0, 3, 4), (0, 4, 7), (1, 0, 5)]  # row, first token, end
     starts = np.zeros((BATCH, TOKENS), bool)
     for row, start, _ in spans:
         starts[row, start] = True
 
-    packed = layer.read_packed(tokens, starts, state).numpy()
+    packed = []
+    for window in (slice(0, 2), slice(2, TOKENS)):
+        part, state = layer.read_packed(tokens[:, window], starts[:, window], first_state, state)
+        packed.append(part)
 
+    packed = np.concatenate(packed, axis=1)
     for row, start, end in spans:
-        desired = expected(layer, tokens[row : row + 1, start:end], state)[0]
+        desired = expected(layer, tokens[row : row + 1, start:end], first_state)[0]
         np.testing.assert_allclose(packed[row, start:end], desired[0], atol=2e-6)
 
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.windows import lm_windows
+from elmo_tf.text.windows import LMWindows
 from reference import bilm as reference
 from reference import checkpoint
 from reference import softmax as reference_softmax
@@ -16,8 +16,8 @@ VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
 
 def window_of(sentence, rows=1):
     """One window with a whole sentence in each row."""
-    dataset = tf.data.Dataset.from_tensors(tf.constant(sentence)).repeat(rows)
-    return next(iter(lm_windows(dataset, rows, len(sentence) + 1)))
+    lines = tf.data.Dataset.from_tensors(" ".join(sentence)).repeat(rows)
+    return next(LMWindows(lines, rows, len(sentence) + 1))
 
 
 def test_the_probability_of_a_sentence_equals_the_formula(language_model, options, weights):

@@ -12,7 +12,7 @@ from elmo_tf.layers import SampledSoftmax
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.windows import lm_windows
+from elmo_tf.text.windows import LMWindows
 from reference import bilm as reference
 from reference import checkpoint
 from reference import softmax as reference_softmax
@@ -53,8 +53,8 @@ def test_the_digest_depends_on_the_vocabulary():
 
 
 def window():
-    dataset = tf.data.Dataset.from_tensors(tf.constant(SENTENCE)).repeat(2)
-    return next(iter(lm_windows(dataset, 2, len(SENTENCE) + 1)))
+    lines = tf.data.Dataset.from_tensors(" ".join(SENTENCE)).repeat(2)
+    return next(LMWindows(lines, 2, len(SENTENCE) + 1))
 
 
 def loss_and_gradients(model):

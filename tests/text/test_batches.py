@@ -5,10 +5,11 @@ import pytest
 
 from elmo_tf.text.batches import (
     length_batches,
-    packed_batches,
+    packed_rows,
     read_ahead,
     rounded_length,
     rounded_rows,
+    windows,
 )
 
 
@@ -54,25 +55,36 @@ def test_read_ahead_stops_after_the_requested_number_of_tokens():
     assert read_ahead(sentences, 100) == []
 
 
+def test_more_sentences_are_read_ahead_if_they_are_long():
+    sentences = [["a"] * 9] * 300
+
+    assert len(read_ahead(iter(sentences), 30)) == 3
+    assert len(read_ahead(iter(sentences), 30, most_tokens=1000)) == 40
+    assert len(read_ahead(iter(sentences), 30, most_tokens=100)) == 10
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 50, 700, 10_000])
 def test_packed_rows_contain_each_sentence_once_with_little_padding(batch_tokens):
     rng = np.random.default_rng(0)
     lengths = [*rng.integers(0, 40, 200).tolist(), 90]
 
-    batches = list(packed_batches(lengths, batch_tokens))
+    rows = packed_rows(lengths, batch_tokens)
 
-    assert sorted(itertools.chain(*itertools.chain(*batches))) == list(range(len(lengths)))
-    for rows in batches:
-        widths = [sum(lengths[index] for index in row) for row in rows]
-        assert len(rows) * max(widths) <= batch_tokens or len(rows) == 1
-    if batch_tokens == 10_000:
-        sizes = [
-            len(rows) * max(sum(lengths[index] for index in row) for row in rows)
-            for rows in batches
-        ]
-        assert sum(sizes) <= 1.05 * sum(lengths)
+    assert sorted(itertools.chain(*rows)) == list(range(len(lengths)))
+    widths = [sum(lengths[index] for index in row) for row in rows]
+    assert widths == sorted(widths, reverse=True)
+    positions = end = 0
+    for window, num_rows in windows(widths, batch_tokens):
+        size = window.stop - window.start
+        assert window.start == end
+        assert num_rows * size <= max(batch_tokens, num_rows)
+        positions += num_rows * size
+        end = window.stop
+    assert end >= widths[0]
+    assert positions <= 1.15 * sum(lengths)
 
 
 def test_sentences_without_tokens_are_packed_too():
-    assert sorted(itertools.chain(*itertools.chain(*packed_batches([0, 0, 0], 8)))) == [0, 1, 2]
-    assert list(packed_batches([], 8)) == []
+    assert sorted(itertools.chain(*packed_rows([0, 0, 0], 8))) == [0, 1, 2]
+    assert list(windows([0, 0], 8)) == [(slice(0, 1), 1)]
+    assert packed_rows([], 8) == []

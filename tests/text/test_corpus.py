@@ -8,17 +8,18 @@ import threading
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text import corpus
+from elmo_tf.text import corpus, counting
 from elmo_tf.text.corpus import (
     MAX_SENTENCE_TOKENS,
     CorpusCount,
     count_corpus,
+    line_dataset,
     prefetch,
     read_sentences,
     report_corpus,
-    sentence_dataset,
+    sentences_of,
 )
-from elmo_tf.text.reading import text_files
+from elmo_tf.text.reading import decode, encode, text_files
 from elmo_tf.text.sentence_files import reported_lines
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -35,16 +36,17 @@ def files(tmp_path):
     return [tmp_path / "plain.txt", tmp_path / "packed.txt.gz"]
 
 
-def decoded(dataset):
-    return [
-        [token.decode("utf-8", errors="surrogateescape") for token in tokens]
-        for tokens in dataset.as_numpy_iterator()
-    ]
+def tokens_of(lines):
+    """The tokens of the sentences of a dataset of lines, as windows split them."""
+    texts, sizes = zip(*sentences_of(list(lines.as_numpy_iterator())), strict=True)
+    sentences = tf.strings.split(texts).to_list()
+    assert [len(tokens) + 1 for tokens in sentences] == list(sizes)
+    return [list(map(decode, tokens)) for tokens in sentences]
 
 
 def test_lines_are_split_into_tokens_and_empty_lines_are_skipped(files):
     assert list(read_sentences(files)) == TOKENS + TOKENS
-    assert decoded(sentence_dataset(files)) == TOKENS + TOKENS
+    assert tokens_of(line_dataset(files)) == TOKENS + TOKENS
 
 
 def test_shuffling_mixes_the_lines_of_all_files(tmp_path, monkeypatch):
@@ -52,8 +54,8 @@ def test_shuffling_mixes_the_lines_of_all_files(tmp_path, monkeypatch):
     names = [f"source{number}" for number in range(8)]
     for name in names:
         (tmp_path / name).write_text(f"{name}\n" * 1000)
-    first = list(sentence_dataset([tmp_path / name for name in names], 0).take(400))
-    counts = collections.Counter(tokens.numpy()[0].decode() for tokens in first)
+    first = line_dataset([tmp_path / name for name in names], 0).take(400)
+    counts = collections.Counter(line.decode() for line in first.as_numpy_iterator())
     assert set(counts) == set(names)
     assert min(counts.values()) > 40
 
@@ -108,8 +110,8 @@ def test_both_readers_give_the_same_bytes_for_unusual_text(tmp_path, content, se
     assert [[os.fsencode(token) for token in tokens] for tokens in read_sentences([file])] == (
         sentences
     )
-    dataset = sentence_dataset([file])
-    assert [tokens.tolist() for tokens in dataset.as_numpy_iterator()] == sentences
+    if sentences:
+        assert [[*map(encode, tokens)] for tokens in tokens_of(line_dataset([file]))] == sentences
 
 
 def test_both_readers_give_the_same_tokens_for_random_bytes(tmp_path):
@@ -122,7 +124,7 @@ def test_both_readers_give_the_same_tokens_for_random_bytes(tmp_path):
         lines = [b"".join(draw.choices(parts, k=draw.randrange(30))) for _ in range(100)]
         file.write_bytes(b"\n".join(lines))
 
-    assert decoded(sentence_dataset(files)) == list(read_sentences(files))
+    assert tokens_of(line_dataset(files)) == list(read_sentences(files))
 
 
 def test_a_gzip_file_may_have_several_members_and_any_name(tmp_path):
@@ -130,23 +132,7 @@ def test_a_gzip_file_may_have_several_members_and_any_name(tmp_path):
     file.write_bytes(gzip.compress(b"a b") + gzip.compress(b"c\nd\n"))
 
     sentences = [["a", "bc"], ["d"]]
-    assert decoded(sentence_dataset([file])) == list(read_sentences([file])) == sentences
-
-
-def test_a_saved_iterator_resumes_at_its_position(tmp_path):
-    (tmp_path / "a.txt").write_bytes(MARK + b"".join(b"a%d b\n" % i for i in range(40)))
-    (tmp_path / "b.txt").write_bytes(b"c " * (2 * LONG + 1))
-    dataset = sentence_dataset(text_files([tmp_path / "*.txt"])).shuffle(5, seed=2)
-    iterator, other = iter(dataset), iter(dataset)
-    for _ in range(21):
-        next(iterator)
-
-    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
-    tf.train.Checkpoint(iterator=other).read(path).assert_consumed()
-
-    rest = [tokens.numpy().tolist() for tokens in other]
-    assert rest == [tokens.numpy().tolist() for tokens in iterator]
-    assert len(rest) == 40 + 3 - 21
+    assert tokens_of(line_dataset([file])) == list(read_sentences([file])) == sentences
 
 
 def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
@@ -155,10 +141,10 @@ def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
         (tmp_path / name).write_text(name)
     files = text_files([tmp_path / "*.txt"])
 
-    dataset = sentence_dataset(files, seed=3)
-    first, second = decoded(dataset), decoded(dataset)
+    dataset = line_dataset(files, seed=3)
+    first, second = tokens_of(dataset), tokens_of(dataset)
 
-    assert first == decoded(sentence_dataset(files, seed=3))
+    assert first == tokens_of(line_dataset(files, seed=3))
     assert first != second
     assert sorted(first) == sorted(second) == [[name] for name in names]
 
@@ -197,6 +183,29 @@ def test_counts_match_the_sentences_read(tmp_path, content):
     assert count.tokens == count.unknown + 1 == sum(map(len, expected))
     assert count.types == len({token for tokens in expected for token in tokens})
     assert count.longest == max(map(len, expected))
+
+
+def test_processes_count_the_parts_of_files_exactly(tmp_path, monkeypatch):
+    lines = [
+        content + b"\n" for content, _ in UNUSUAL_TEXTS.values() if b"\r" + MARK not in content
+    ]
+    (tmp_path / "a.txt").write_bytes(MARK + b"".join(lines))
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"".join(lines)))
+    files = text_files([tmp_path / "*.txt*"])
+    whole = counting.count_text(files)
+    monkeypatch.setattr(counting, "num_cores", lambda: 2)
+    monkeypatch.setattr(counting, "_PART_BYTES", 40_000)
+    assert len(counting._parts(files, None)) == 4
+
+    with monkeypatch.context() as patch:
+        patch.delattr(counting, "sentence_lines")  # of this process
+        assert counting.count_text(files) == whole
+
+    with open(files[0], "ab") as file:
+        file.write(b"a\rb\n")
+    number = files[0].read_bytes().count(b"\n")
+    with pytest.raises(ValueError, match=rf"a\.txt, line {number}: a carriage return between"):
+        counting.count_text(files)
 
 
 SUSPICIOUS_LINES = {

@@ -6,8 +6,9 @@ import pytest
 from elmo_tf.text.corpus import (
     MAX_SENTENCE_TOKENS,
     count_corpus,
+    line_dataset,
     read_sentences,
-    sentence_dataset,
+    sentences_of,
 )
 from elmo_tf.text.sentence_files import sentence_reader
 from elmo_tf.text.vocabulary import Vocabulary
@@ -28,9 +29,7 @@ def test_each_record_is_a_sentence_of_residues_and_rare_ones_are_reported(tmp_pa
     assert caplog.messages == [f"{file}: residues U, Z, O or B, which are read as X: 4."]
     residues = list(map(list, SEQUENCES.values()))
     assert list(read_sentences([file])) == residues
-    assert [b"".join(s).decode() for s in sentence_dataset([file]).as_numpy_iterator()] == list(
-        SEQUENCES.values()
-    )
+    assert [line.decode().split() for line in line_dataset([file]).as_numpy_iterator()] == residues
     vocabulary = Vocabulary.build([file])
     assert vocabulary.tokens[3:] == ("X", "A", "K", "M", "R", "T", "W")
     assert count_corpus([file], vocabulary).tokens == 10
@@ -46,9 +45,9 @@ def test_both_readers_give_the_same_residues_for_random_records(tmp_path):
         text += f">{number}\n{lines}{'*' * (number % 2)}\n"
     (tmp_path / "odd.txt").write_text(text)
 
-    found = sentence_dataset([tmp_path / "odd.txt"], format="fasta").as_numpy_iterator()
+    lines = line_dataset([tmp_path / "odd.txt"], format="fasta").as_numpy_iterator()
     expected = list(read_sentences([tmp_path / "odd.txt"], "fasta"))
-    assert [[residue.decode() for residue in sentence] for sentence in found] == expected
+    assert [text.decode().split() for text, _ in sentences_of(list(lines))] == expected
     assert len(expected) == 202
 
 

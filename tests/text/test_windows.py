@@ -1,9 +1,15 @@
+import itertools
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf.text import corpus
+from elmo_tf.text import windows as module
+from elmo_tf.text.corpus import line_dataset
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.text.windows import lm_windows, target_ids
+from elmo_tf.text.windows import LMWindows, target_ids
 
 NUM_ROWS, WINDOW = 3, 4
 
@@ -17,76 +23,65 @@ def sentences(seed=0, count=23):
 
 
 def dataset_of(sentences):
-    ragged = tf.ragged.constant(sentences, dtype=tf.string)
-    return tf.data.Dataset.from_tensor_slices(ragged)
+    return tf.data.Dataset.from_tensor_slices(list(map(" ".join, sentences)))
 
 
-def rows_of(windows):
-    """The tokens of each batch row, as (forward input, target, backward input, target)."""
-    rows = [[] for _ in range(NUM_ROWS)]
-    for window in windows:
-        inputs, targets, mask = window["inputs"], window["targets"], window["mask"]
-        assert inputs.shape == targets.shape == (2, NUM_ROWS, WINDOW)
-        streams = np.stack([inputs[0], targets[0], inputs[1], targets[1]], axis=-1)
-        for row in range(NUM_ROWS):
-            real = streams[row][mask[row]]
-            rows[row].extend(tuple(part.decode() for part in step) for step in real)
+def rows_in_python(sentences, num_rows):
+    """The steps of each batch row: forward input and target, backward input and target."""
+    rows = [[] for _ in range(num_rows)]
+    sentences = list(filter(None, sentences))
+    for start in range(0, len(sentences), num_rows):
+        batch = sorted(sentences[start : start + num_rows], key=len, reverse=True)
+        for row, tokens in zip(sorted(rows, key=len), batch, strict=False):
+            forward, backward = [" <S>", *tokens, " </S>"], [" </S>", *tokens[::-1], " <S>"]
+            row += zip(forward, forward[1:], backward, backward[1:], strict=False)
     return rows
 
 
-def sentences_of(row):
-    """Splits a batch row at the forward direction's `<S>`."""
-    found = []
-    for step in row:
-        if step[0] == " <S>":
-            found.append([])
-        found[-1].append(step)
-    return found
+def steps_of(windows, num_rows=NUM_ROWS, window=WINDOW):
+    """The steps of the windows in each batch row, in the same format, without padding."""
+    rows = [[] for _ in range(num_rows)]
+    for one in windows:
+        inputs, targets, mask = (one[name].numpy() for name in ("inputs", "targets", "mask"))
+        assert inputs.shape == targets.shape == (2, num_rows, window)
+        streams = np.stack([inputs[0], targets[0], inputs[1], targets[1]], axis=-1)
+        for row, steps, is_real in zip(rows, streams, mask, strict=True):
+            row.extend(tuple(map(bytes.decode, step)) for step in steps[is_real])
+    return rows
 
 
-@pytest.fixture(scope="module")
-def complete_rows():
-    windows = lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW, drop_remainder=False)
-    return rows_of(windows.as_numpy_iterator())
+@pytest.fixture(params=[1, 2**17], ids=["small_blocks", "one_block"])
+def block(request, monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK_TOKENS", request.param)
+    monkeypatch.setattr(module, "_LINES_PER_READ", 4)
 
 
-def test_both_directions_predict_the_next_token_and_the_boundary(complete_rows):
-    for row in complete_rows:
-        for steps in sentences_of(row):
-            inputs, targets, backward_inputs, backward_targets = zip(*steps, strict=True)
-            tokens = list(inputs[1:])
-            assert list(inputs) == [" <S>", *tokens]
-            assert list(targets) == [*tokens, " </S>"]
-            assert list(backward_inputs) == [" </S>", *tokens[::-1]]
-            assert list(backward_targets) == [*tokens[::-1], " <S>"]
+@pytest.mark.parametrize(("num_rows", "window"), [(3, 4), (1, 7), (5, 2)])
+def test_windows_equal_those_of_plain_python(block, num_rows, window):
+    text = sentences(count=60)
+    rows = rows_in_python(text, num_rows)
+    shape = num_rows, window
+
+    windows = list(LMWindows(dataset_of(text), *shape, drop_remainder=False))
+    full = list(LMWindows(dataset_of(text), *shape))
+
+    assert steps_of(windows, *shape) == rows
+    assert len(windows) == math.ceil(max(map(len, rows)) / window)
+    assert all(one["mask"].numpy().all() for one in full)
+    assert len(full) == min(map(len, rows)) // window
+    assert steps_of(full, *shape) == [row[: len(full) * window] for row in rows]
 
 
-def test_each_sentence_occurs_exactly_once(complete_rows):
-    found = [
-        [step[0] for step in steps[1:]] for row in complete_rows for steps in sentences_of(row)
-    ]
+def test_batch_rows_have_similar_lengths():
+    windows = LMWindows(dataset_of(sentences()), NUM_ROWS, WINDOW, drop_remainder=False)
+    lengths = list(map(len, steps_of(windows)))
 
-    assert sorted(found) == sorted(sentence for sentence in sentences() if sentence)
-
-
-def test_batch_rows_have_similar_lengths(complete_rows):
-    lengths = [len(row) for row in complete_rows]
-
+    assert sum(lengths) == sum(len(sentence) + 1 for sentence in sentences() if sentence)
     assert max(lengths) - min(lengths) <= max(map(len, sentences())) + 1
 
 
-def test_windows_have_no_padding_if_the_remainder_is_dropped(complete_rows):
-    windows = list(lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW).as_numpy_iterator())
-
-    assert windows
-    assert all(window["mask"].all() for window in windows)
-    for row, complete in zip(rows_of(windows), complete_rows, strict=True):
-        assert row == complete[: len(row)]
-        assert len(row) == WINDOW * len(windows)
-
-
 def test_padding_is_empty_and_at_the_end_of_a_batch_row():
-    windows = list(lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW, False).as_numpy_iterator())
+    windows = list(LMWindows(dataset_of(sentences()), NUM_ROWS, WINDOW, drop_remainder=False))
     mask = np.concatenate([window["mask"] for window in windows], axis=1)
     inputs = np.concatenate([window["inputs"] for window in windows], axis=2)
 
@@ -95,28 +90,56 @@ def test_padding_is_empty_and_at_the_end_of_a_batch_row():
     assert (inputs[:, ~mask] == b"").all()
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_fewer_sentences_than_batch_rows_are_kept(count):
-    text = [["a", "b"], ["c"]][:count]
-    windows = lm_windows(dataset_of(text), NUM_ROWS, WINDOW, drop_remainder=False)
+@pytest.mark.parametrize("text", [[["a", "b"], ["c"]], [["a", "b"]], [[]]], ids=len)
+def test_fewer_sentences_than_batch_rows_are_kept(text):
+    windows = LMWindows(dataset_of(text), NUM_ROWS, WINDOW, drop_remainder=False)
 
-    rows = rows_of(windows.as_numpy_iterator())
-
-    assert sum(map(len, rows)) == sum(len(sentence) + 1 for sentence in text)
+    assert steps_of(windows) == rows_in_python(text, NUM_ROWS)
 
 
-def test_sentences_of_static_length_give_the_same_windows():
-    text = [["a", "b", "c"], ["d", "e", "f"], ["g", "h", "i"], ["j", "k", "l"]]
-    dense = tf.data.Dataset.from_tensor_slices(text)
+def test_a_worker_splits_only_the_sentences_of_its_own_rows(block, monkeypatch):
+    text, split, seen = sentences(count=90), tf.strings.split, set()
 
-    known, unknown, none = (
-        list(lm_windows(sentences, NUM_ROWS, WINDOW, drop_remainder=False).as_numpy_iterator())
-        for sentences in (dense, dataset_of(text), dataset_of([[]]))
-    )
+    def watched(texts):
+        seen.update(token.decode() for line in texts.numpy() for token in line.split())
+        return split(texts)
 
-    assert rows_of(known) == rows_of(unknown)
-    assert known
-    assert none == []
+    monkeypatch.setattr(tf.strings, "split", watched)
+    whole = list(LMWindows(dataset_of(text), 6, WINDOW))
+    for worker in range(3):
+        rows = slice(2 * worker, 2 * worker + 2)
+        seen.clear()
+
+        windows = list(LMWindows(dataset_of(text), 6, WINDOW, rows=rows))
+
+        assert seen <= {step[0] for row in rows_in_python(text, 6)[rows] for step in row}
+        for one, all_rows in zip(windows, whole, strict=True):
+            for name in ("inputs", "targets"):
+                np.testing.assert_array_equal(one[name], all_rows[name][:, rows])
+
+
+@pytest.mark.parametrize("taken", [0, 45])
+def test_a_saved_position_is_restored_by_another_number_of_workers(
+    block, tmp_path, monkeypatch, taken
+):
+    monkeypatch.setattr(corpus, "SHUFFLE_LINES", 10)
+    lines = [b"a%d \xff\xe3\x80\x80\xc3\xa9\n" % number for number in range(40)]
+    (tmp_path / "a.txt").write_bytes(b"".join(lines))
+    (tmp_path / "b.txt").write_bytes(b"c " * (2 * corpus.MAX_SENTENCE_TOKENS + 1))
+
+    def windows_of(rows):  # of a new dataset, as in a new process
+        lines = line_dataset([tmp_path / "a.txt", tmp_path / "b.txt"], seed=2)
+        return LMWindows(lines.repeat(), 6, 20, rows=rows)
+
+    windows, other = windows_of(slice(3, 6)), windows_of(slice(6))
+    for _ in range(taken):
+        next(windows)
+    windows.write(str(tmp_path / "saved"))
+    other.read(str(tmp_path / "saved"))
+
+    for one, all_rows in itertools.islice(zip(windows, other, strict=True), 150):
+        for name in ("inputs", "targets", "mask"):
+            np.testing.assert_array_equal(one[name], all_rows[name][..., 3:, :])
 
 
 def test_targets_and_boundaries_are_mapped_to_vocabulary_ids():

@@ -1,3 +1,5 @@
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -6,8 +8,8 @@ import tensorflow as tf
 from elmo_tf import BiLMConfig, Vocabulary
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy
-from elmo_tf.text.corpus import sentence_dataset
-from elmo_tf.text.windows import lm_windows
+from elmo_tf.text.corpus import line_dataset
+from elmo_tf.text.windows import LMWindows
 from elmo_tf.trainers.optimizers import Adagrad
 from elmo_tf.trainers.steps import TrainStep
 
@@ -18,11 +20,8 @@ NUM_ROWS, WINDOW = 3, 5
 
 @pytest.fixture(scope="module")
 def windows(text):
-    sentences = sentence_dataset([text / "train_1.txt"])
-    return [
-        (window["inputs"], window["targets"])
-        for window in lm_windows(sentences, NUM_ROWS, WINDOW).take(4)
-    ]
+    windows = LMWindows(line_dataset([text / "train_1.txt"]), NUM_ROWS, WINDOW)
+    return [(one["inputs"], one["targets"]) for one in itertools.islice(windows, 4)]
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.files import atomic_file
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.elmo import Elmo, LayerMixes, VectorMix
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes, VectorMix
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks.batches import Layers, distinct_texts
 from elmo_tf.tasks.config import (

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import layers
 
 from elmo_tf.config_checks import check_choice, check_rate, is_number
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.coreference.antecedents import (
     AntecedentScores,
     antecedent_loss,

@@ -8,7 +8,7 @@ from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.layers import BiLSTM, masked_max, soft_alignment
 from elmo_tf.tasks.task_model import Classifier, with_elmo
 

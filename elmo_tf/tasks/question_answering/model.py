@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 from elmo_tf.config_checks import check_int, check_rate
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.layers import MASKED_SCORE, BiRNN, masked_softmax
 from elmo_tf.tasks.task_model import TaskModel, with_elmo
 from elmo_tf.text.inputs import checked, is_token

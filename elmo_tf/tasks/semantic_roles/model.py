@@ -10,7 +10,8 @@ from keras import layers, ops
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.layers.cell_rnn import CellRNN
-from elmo_tf.models.elmo import Elmo, LayerMixes
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.semantic_roles.predicates import PREDICATE, Proposition
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import check_constraints, constrained, zero_weights

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
-from elmo_tf.models.elmo import LayerMixes
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.layers import BiLSTM
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import (

@@ -1,0 +1,69 @@
+"""The subcommand `benchmark`: a biLM ─► its speed on this machine."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from elmo_tf.commands.options import CHECKPOINT, ReportOptions, markdown_table, subcommand
+from elmo_tf.settings import Count, Text, checked_dataclass, setting
+
+# More than this makes the less exact precision worthwhile.
+_WORTHWHILE = 1.1
+
+
+@checked_dataclass(kw_only=True)
+class _BenchmarkOptions(ReportOptions):
+    model: Text = setting(is_positional=True, metavar="MODEL", help=CHECKPOINT)
+    turns: Count = setting(3, "turns of each precision; the results are medians")
+    tokens_per_turn: Count = setting(10_000, "tokens per turn of sentences")
+
+
+@subcommand("elmo-tf benchmark small-en")
+def benchmark(options: _BenchmarkOptions) -> None:
+    """Measure how fast a biLM embeds on this machine, in float32 and bfloat16."""
+    options.check_report()
+    from elmo_tf.cores import num_cores
+    from elmo_tf.evaluation.speed import measure_speed
+
+    speeds = measure_speed(options.model, options.turns, options.tokens_per_turn)
+    results: dict[str, Any] = {name: speed._asdict() for name, speed in speeds.items()}
+    advice = _advice({name: speed.tokens_per_second for name, speed in speeds.items()})
+    about = {"processor": _processor(), "cores": num_cores(), "precisions": results}
+    options.report({**about, "advice": advice}, lambda: f"{_table(about)}\n\n{advice}")
+
+
+def _advice(rates: Mapping[str, float]) -> str:
+    if "bfloat16" not in rates:
+        return "Use float32: this machine has no instructions for bfloat16."
+    ratio = rates["bfloat16"] / rates["float32"]
+    if ratio > _WORTHWHILE:
+        return f"With --precision bfloat16, text is embedded {ratio:.1f} times as fast."
+    return f"Use float32: bfloat16 is {ratio:.1f} times as fast, and less exact."
+
+
+def _processor() -> str:
+    """The name of the processor; empty if unknown."""
+    if not os.path.exists("/proc/cpuinfo"):
+        return ""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+        return next(names, "")
+
+
+def _table(about: Mapping[str, Any]) -> str:
+    rows = {
+        "product_gflops": "plain products of matrices, GFLOP/s",
+        "words_per_second": "new words, per second",
+        "tokens_per_second": "sentences of 20 tokens, tokens/s",
+        "share": "LSTM products, share of the rate of plain products",
+        "document_tokens_per_second": "a document of 2,000 tokens, tokens/s",
+        "milliseconds": "one sentence of 20 tokens, ms",
+    }
+    layouts = {"share": "{:.0%}", "milliseconds": "{:.1f}"}
+    precisions = about["precisions"]
+    table = [
+        [name, *(layouts.get(key, "{:,.0f}").format(speed[key]) for speed in precisions.values())]
+        for key, name in rows.items()
+    ]
+    title = f"{about['processor'] or 'this machine'}, {about['cores']} cores"
+    return markdown_table([title, *precisions], table)

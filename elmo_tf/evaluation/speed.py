@@ -1,0 +1,123 @@
+"""The speed of a biLM on this machine, beside that of plain matrix products."""
+
+import collections
+import math
+import os
+import random
+import statistics
+import string
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from elmo_tf.cores import num_cores
+from elmo_tf.embedding import Embedder
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.processors import PRECISIONS, usable_precision
+
+_PRODUCT = 2048  # rows and columns of the matrices
+_SENTENCE, _DOCUMENT = 20, 2000  # tokens
+_SINGLE_SENTENCES = 30
+
+
+class Speed(NamedTuple):
+    """The speed of a biLM in one precision: medians of several turns.
+
+    Attributes:
+        product_gflops: 10⁹ operations per second of products of 2,048 × 2,048 matrices.
+        words_per_second: new distinct words that the token encoder encodes.
+        tokens_per_second: of sentences of 20 tokens whose words are cached, all layers.
+        share: the rate of the LSTMs' products for these sentences, as a share of `product_gflops`.
+        document_tokens_per_second: of one document of 2,000 tokens.
+        milliseconds: of one sentence of 20 tokens.
+    """
+
+    product_gflops: float
+    words_per_second: float
+    tokens_per_second: float
+    share: float
+    document_tokens_per_second: float
+    milliseconds: float
+
+
+def measure_speed(
+    source: str | os.PathLike | BiLM, num_turns: int = 3, tokens_per_turn: int = 10_000
+) -> dict[str, Speed]:
+    """Measures a biLM on made-up sentences of lowercase letters.
+
+    Args:
+        source: see `Embedder`.
+        num_turns: int >= 1. Number of times each precision is measured, in alternation.
+        tokens_per_turn: int >= 1. Number of tokens of the sentences of a turn.
+
+    Returns:
+        The speed in "float32", and in "bfloat16" if this machine has instructions for it.
+
+    Raises:
+        FileNotFoundError, ValueError: the model cannot be read.
+    """
+    rng = random.Random(0)
+    embedders = {
+        name: Embedder(source, "all", precision=name)
+        for name in PRECISIONS
+        if usable_precision(name) == name
+    }
+    measured: dict[str, list[Speed]] = {name: [] for name in embedders}
+    for turn in range(num_turns + 1):
+        lengths = (1 + number % 10 for number in range(_DOCUMENT))
+        letters = (rng.choices(string.ascii_lowercase, k=length) for length in lengths)
+        words = ["".join([*word, str(turn)]) for word in letters]
+        count = -(-tokens_per_turn // _SENTENCE)
+        sentences = [rng.choices(words, k=_SENTENCE) for _ in range(count)]
+        for name, embedder in embedders.items():
+            measured[name].append(_measure(embedder, words, sentences))
+    # The first turn traces the graphs.
+    return {
+        name: Speed(*map(statistics.median, zip(*speeds[1:], strict=True)))
+        for name, speeds in measured.items()
+    }
+
+
+def _measure(embedder: Embedder, words: list[str], sentences: Sequence[list[str]]) -> Speed:
+    product_rate = _product_rate(embedder.precision)
+    new = _seconds(embedder, [words])
+    document = _seconds(embedder, [words])
+    rate = len(sentences) * _SENTENCE / _seconds(embedder, sentences)
+    single = [_seconds(embedder, [sentence]) for sentence in sentences[:_SINGLE_SENTENCES]]
+    return Speed(
+        product_rate / 1e9,
+        _DOCUMENT / (new - document),  # the second time, the words are cached
+        rate,
+        rate * _operations_per_token(embedder.bilm) / product_rate,
+        _DOCUMENT / document,
+        1000 * statistics.median(single),
+    )
+
+
+def _seconds(embedder: Embedder, sentences: Sequence[list[str]]) -> float:
+    start = time.perf_counter()
+    collections.deque(embedder.embed(sentences), maxlen=0)
+    return time.perf_counter() - start
+
+
+def _product_rate(precision: str) -> float:
+    """Operations per second of products of matrices, one or more on each core."""
+    count = num_cores()
+    matrices = tf.random.normal((count, _PRODUCT, _PRODUCT))
+    matrices = tf.unstack(tf.cast(matrices, precision))
+    # An operation may have a single thread.
+    products: Callable = tf.function(
+        lambda *each: [tf.matmul(matrix, matrix) for matrix in each], autograph=False
+    )
+    products(*matrices)
+    start = time.perf_counter()
+    products(*matrices)
+    return count * 2 * _PRODUCT**3 / (time.perf_counter() - start)
+
+
+def _operations_per_token(bilm: BiLM) -> int:
+    """Operations of the matrix products of all LSTMs for one token."""
+    weights = [weight for stack in bilm.lstm_stacks for weight in stack.weights]
+    return 2 * sum(math.prod(weight.shape) for weight in weights if len(weight.shape) == 2)

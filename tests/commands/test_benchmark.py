@@ -1,0 +1,28 @@
+"""`elmo-tf benchmark`: the speed of a model on this machine."""
+
+import json
+
+import pytest
+
+from elmo_tf import cli, load_bilm
+from elmo_tf.commands.benchmark import _advice
+
+
+def test_speeds_are_measured_and_compared_with_plain_products(trained, capsys):
+    call = ["elmo-tf", "benchmark", str(trained), "--turns", "1", "--tokens-per-turn", "400"]
+    assert cli._main(cli._parse([*call, "--format", "json"])) == 0
+    results = json.loads(capsys.readouterr().out)
+
+    speed = results["precisions"]["float32"]
+    assert min(speed.values()) > 0
+    lstm = load_bilm(trained).config.lstm
+    inputs, outputs = 2 * lstm.projection_dim * 4 * lstm.dim, lstm.dim * lstm.projection_dim
+    operations = 2 * 2 * lstm.num_layers * (inputs + outputs)
+    expected = speed["tokens_per_second"] * operations / (speed["product_gflops"] * 1e9)
+    assert speed["share"] == pytest.approx(expected)
+
+
+def test_the_advice_names_the_faster_precision():
+    assert "no instructions for bfloat16" in _advice({"float32": 9.0})
+    assert "--precision bfloat16" in _advice({"float32": 9.0, "bfloat16": 18.0})
+    assert "Use float32: bfloat16 is 1.0 times" in _advice({"float32": 9.0, "bfloat16": 9.1})
