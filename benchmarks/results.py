@@ -196,7 +196,7 @@ def scores_without_singletons(files: list[str], predictions: Path) -> dict[str, 
 def brief(scores: dict[str, Any]) -> dict[str, Any]:
     """The overall scores, without those of each label or role."""
     found = {name: value for name, value in scores.items() if isinstance(value, float)}
-    for name in ("muc", "b_cubed", "ceaf_e"):
+    for name in ("muc", "b_cubed", "ceaf_e", "predicates", "end_to_end"):
         if name in scores:
             found[name] = scores[name]["f1"]
     if "without singletons" in scores:

@@ -29,6 +29,8 @@ _METRICS = {
     "muc": "MUC",
     "b_cubed": "B³",
     "ceaf_e": "CEAF-φ4",
+    "end_to_end": "end-to-end F1",
+    "predicates": "F1 of predicates",
     "without singletons": "average without singletons",
 }
 _TEXTS = {

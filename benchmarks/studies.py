@@ -186,6 +186,12 @@ STUDIES = {
         seeds=FEW_SEEDS,
     ),
 }
+STUDIES["srl_sentences"] = Study(
+    "semantic roles of plain sentences, EWT",
+    STUDIES["srl"].settings,
+    metrics=("end_to_end", "predicates"),
+    seeds=FEW_SEEDS,
+)
 # An epoch of a small share has few steps.
 EPOCHS = {
     "squad": {0.25: (40, 8)},

@@ -24,7 +24,10 @@ LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of 
 # Outputs with a token axis but no feature axis: of raw text and of task models.
 _TOKEN_NAMES = ("tokens", "starts", "ends", "tags")
 # Padding of outputs that do not have 0 or "".
-_PADDING = dict.fromkeys(("mention_start", "mention_end", "entity"), -1)
+_PADDING = {
+    **dict.fromkeys(("mention_start", "mention_end", "entity", "predicate"), -1),
+    "roles": b"",
+}
 Arrays = dict[str, np.ndarray]
 # Relative to the folder of a version; TF Serving's path.
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")

@@ -45,6 +45,14 @@ def roles(strings, predicate):
     return {"tags": tf.where(place < last, bio, "O"), "sequence_len": last[:, 0] + 1}
 
 
+def propositions(strings):
+    """Predicates are `gave`, and the first token if it is `Old`; only the predicate has a role."""
+    tokens = tf.strings.split(strings)[:, :4].to_tensor("", shape=(None, 4))
+    has = tf.stack([tokens[:, 0] == "Old", tokens[:, 3] == "gave"], axis=1)
+    tags = ["B-V O O O O O O", "B-ARG0 I-ARG0 I-ARG0 B-V B-ARG1 I-ARG1 O"]
+    return {"predicate": tf.where(has, [0, 3], -1), "roles": tf.where(has, tags, "")}
+
+
 def label(**texts):
     count = tf.size(next(iter(texts.values())))
     return {
@@ -81,6 +89,11 @@ MODELS = {
         "pair": (label, {"premise": tf.string, "hypothesis": tf.string}),
     },
     "roles": {"default": (tags, STRINGS), "roles": (roles, {**STRINGS, "predicate": tf.int32})},
+    "plain": {
+        "default": (tags, STRINGS),
+        "roles": (roles, {**STRINGS, "predicate": tf.int32}),
+        "propositions": (propositions, STRINGS),
+    },
     "answer": {"pair": (answer, {"passage": tf.string, "question": tf.string})},
     "coref": {"default": (mentions, STRINGS)},
     "other": {"double": (lambda x: {"y": 2 * x}, {"x": tf.float32})},

@@ -86,6 +86,15 @@ def with_random_weights(model, scale=0.5, seed=3):
     return model
 
 
+def predicate_tagger(bilm, seed=0):
+    """A tagger with random weights that finds some tokens of `SENTENCES` to be predicates."""
+    tagger, tags = new_model("tagger", bilm, labels=["O", "V"], scheme=None), set()
+    while len(tags) < 2:
+        tags = set().union(*with_random_weights(tagger, 1.0, seed).tag(SENTENCES))
+        seed += 100
+    return tagger
+
+
 def reference_weights(model):
     """The weights in float64, under the names that `reference` uses."""
     return {

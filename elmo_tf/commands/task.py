@@ -82,9 +82,9 @@ class _PredictOptions:
         is_positional=True,
         metavar="INPUT",
         help="one tokenized sentence per line, or a file of the task, whose labels are ignored"
-        " (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: columns,"
-        " or lines of a predicate's index, from 0, and tokens; coref: columns, or text with an"
-        " empty line between documents)",
+        " (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: also"
+        " columns, or lines of a predicate's index, from 0, and tokens; coref: columns, or text"
+        " with an empty line between documents)",
     )
     output: str = setting(
         is_positional=True,

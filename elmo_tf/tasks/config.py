@@ -28,6 +28,8 @@ from elmo_tf.settings import (
 
 MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
+# In the work directory: that of a second model, see `TaskSpecification.finder`.
+FINDER_FOLDER = "predicates"
 
 
 class Task(NamedTuple):

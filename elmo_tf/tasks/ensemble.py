@@ -15,7 +15,7 @@ from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.inputs import count_tokens, is_token
 
 # The methods of task models that return lists.
-_LISTS = ("answer_spans", "classify", "entities", "tag")
+_LISTS = ("answer_spans", "classify", "entities", "propositions", "tag")
 
 
 class Ensemble:
@@ -29,9 +29,10 @@ class Ensemble:
     | `CRFTagger` | marginals of the tags; the prediction is the sequence with the highest product |
     | `CoreferenceModel` | mention scores, which select the spans, and then antecedent scores |
 
-    It has the methods `predictions`, `compiled_predictions`, and `classify`, `tag`, `answer_spans`
-    or `entities` of its members. Inputs must be strings. The biLM is computed once for all members.
-    Predicted tags follow the scheme.
+    It has the methods `predictions`, `compiled_predictions`, and `classify`, `tag`, `propositions`,
+    `answer_spans` or `entities` of its members. Inputs must be strings. The biLM is computed once
+    for all members. Predicted tags follow the scheme. The predicate taggers of `SRLTagger` are an
+    ensemble, too.
 
     Args:
         members: trained task models, with the same labels and the same biLM. `load_task` with
@@ -62,6 +63,9 @@ class Ensemble:
         self.texts, self.features, self.labels = first.texts, first.features, first.labels
         self.elmo, self.token_vectors = first.elmo, first.token_vectors
         self.layers_name = first.layers_name
+        taggers = [getattr(member, "predicate_tagger", None) for member in self.members]
+        has_all = all(tagger is not None for tagger in taggers)
+        self.predicate_tagger = Ensemble(taggers, names) if has_all else None
         for name in _LISTS:
             if hasattr(type(first), name):
                 setattr(self, name, types.MethodType(getattr(type(first), name), self))

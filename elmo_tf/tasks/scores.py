@@ -4,7 +4,7 @@ import re
 import string
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -190,15 +190,46 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
         _type_counts(theirs for _, theirs in pairs),
     ]
     types = sorted(set().union(*counts, [_VERB]))
-    rows = {name: _role_scores(*(of_types[name] for of_types in counts)) for name in types}
+    rows = {name: _counted_scores(*(of_types[name] for of_types in counts)) for name in types}
     verbs = rows.pop(_VERB)
     perfect = sum(all(each.type == _VERB for each in ours ^ theirs) for ours, theirs in pairs)
     return {
-        **_role_scores(*(sum(of_types[name] for name in rows) for of_types in counts)),
+        **_counted_scores(*(sum(of_types[name] for name in rows) for of_types in counts)),
         "perfect_propositions": perfect / max(len(pairs), 1),
         "propositions": len(pairs),
         "types": rows,
         _VERB: verbs,
+    }
+
+
+def found_role_scores(
+    gold: Sequence[Mapping[int, Sequence[str]]], predicted: Sequence[Mapping[int, Sequence[str]]]
+) -> dict:
+    """Scores propositions whose predicates are predicted too.
+
+    Args:
+        gold: the propositions of each sentence: BIO tags by the index of the predicate.
+        predicted: the same for as many sentences.
+
+    Returns:
+        "predicates": precision, recall and F1 of the predicates, and their number; "end_to_end":
+        those of the arguments, see `role_scores`, which are correct only for a gold predicate.
+    """
+    pairs = [*zip(gold, predicted, strict=True)]
+    both = [
+        (ours.get(predicate, ()), theirs.get(predicate, ()))
+        for ours, theirs in pairs
+        for predicate in ours.keys() | theirs.keys()
+    ]
+    counts = (
+        sum(len(ours.keys() & theirs.keys()) for ours, theirs in pairs),
+        *(sum(map(len, propositions)) for propositions in (gold, predicted)),
+    )
+    roles = role_scores([tags for tags, _ in both], [tags for _, tags in both])
+    names = ("precision", "recall", "f1", "arguments")
+    return {
+        "predicates": _counted_scores(*counts, name="predicates"),
+        "end_to_end": {name: roles[name] for name in names},
     }
 
 
@@ -226,10 +257,10 @@ def _type_counts(propositions: Iterable[set[Argument]]) -> Counter[str]:
     return Counter(each.type for proposition in propositions for each in proposition)
 
 
-def _role_scores(correct: int, expected: int, predicted: int) -> dict:
+def _counted_scores(correct: int, expected: int, predicted: int, name: str = "arguments") -> dict:
     precision, recall = correct / max(predicted, 1), correct / max(expected, 1)
     f1 = 2 * correct / max(predicted + expected, 1)
-    return _scores(precision, recall, f1, expected, name="arguments")
+    return _scores(precision, recall, f1, expected, name)
 
 
 def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) -> dict:

@@ -7,7 +7,7 @@ import json
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.settings import read_record
 from elmo_tf.tasks.batches import Batches, Layers
-from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
+from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
 from elmo_tf.tasks.ensemble import Ensemble, check_same
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import LabelModel, TaskModel
@@ -55,12 +55,14 @@ def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskMod
         ValueError: a model or record is damaged; or see `Ensemble`.
     """
     workdirs = workdir, *others
-    read_runs(*workdirs)
+    finder = specification_of(read_runs(*workdirs)[0].task).finder
     models: list[TaskModel] = []
     for each in workdirs:
         model = _load_model(Path(each))
         if models and isinstance(model.elmo, Elmo):
             model.elmo.share_bilm(models[0].elmo)
+        if finder is not None and has_finder(each):
+            model.set_predicate_tagger(_load_model(Path(each, FINDER_FOLDER)))
         models.append(model)
     return Ensemble(models, list(map(os.fspath, workdirs))) if others else models[0]
 
@@ -80,6 +82,11 @@ def read_runs(
     check_same(names, "labels", [record["labels"] for record in records])
     check_same(names, "biLM or vectors", bilms)
     return configs[0], records[0]["labels"]
+
+
+def has_finder(workdir: str | os.PathLike) -> bool:
+    """Whether a work directory has a second model, see `TaskSpecification.finder`."""
+    return Path(workdir, FINDER_FOLDER, MODEL_FILE).is_file()
 
 
 def _load_model(folder: Path) -> TaskModel:
@@ -114,11 +121,14 @@ class TaskSpecification(abc.ABC):
     metric: the score that selects the best epoch; larger is better.
     packages: the modules of the extra `tasks` that the scores need.
     input_options: the arguments of `read_inputs` that the task has.
+    finder: the specification of a second model, which finds in plain texts what labeled files give;
+        None for most tasks. A task with a finder also has `plain` and `found_scores`.
     """
 
     metric: ClassVar[str] = "accuracy"
     packages: ClassVar[tuple[str, ...]] = ("sklearn.metrics",)
     input_options: ClassVar[tuple[str, ...]] = ("format", "token_column")
+    finder: ClassVar[type["TaskSpecification"] | None] = None
 
     def read(
         self, files: Sequence[str], config: TaskConfig, known: Collection[str] | None = None
@@ -218,6 +228,24 @@ class TaskSpecification(abc.ABC):
         texts = [self.texts(example) for example in examples]
         features = [self.features(example) for example in examples]
         return Batches(model, texts, targets, batch_size, layers, features)
+
+    def with_found(
+        self,
+        model: TaskModel,
+        examples: Sequence[Any],
+        predict: Callable[["TaskSpecification", TaskModel, Sequence[Any]], list[Any]],
+    ) -> Sequence[Any]:
+        """The examples of plain texts with what the finder's model finds; others are unchanged.
+
+        Args:
+            model: the model of the task.
+            examples: any examples.
+            predict: returns the predictions of a model for examples of its specification.
+
+        Raises:
+            ValueError: the model has no finder.
+        """
+        return examples
 
     def predict(
         self, model: TaskModel, inputs: Mapping[str, Any], examples: Sequence[Any]

@@ -1,6 +1,7 @@
-"""Converts between spans and tags, and defines which tags may follow a tag."""
+"""Converts between spans, tags and brackets, and defines which tags may follow a tag."""
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ SCHEMES = ("BIO", "IOB1", "BIOUL")
 _LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL"}
 # The letter and type of the positions before the first tag and after the last.
 _EDGE = (OUTSIDE, "")
+# Brackets that open, with their roles; `*` for the token; brackets that close.
+BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
 
 
 class Span(NamedTuple):
@@ -128,6 +131,49 @@ def scheme_tags(labels: Iterable[str], scheme: str) -> list[str]:
 def span_types(tags: Iterable[str]) -> list[str]:
     """The types of spans that tags mark, sorted."""
     return sorted({tag[2:] for tag in tags if tag != OUTSIDE})
+
+
+def bio_of_brackets(brackets: Sequence[str]) -> list[str]:
+    """Converts a column of brackets to BIO tags: `(A1*`, `*)`, `*` to `B-A1`, `I-A1`, `O`.
+
+    Raises:
+        TokenError: a field is no bracket of this form, or brackets are nested or not balanced.
+    """
+    spans: list[Span] = []
+    role, first = None, 0
+    for position, field in enumerate(brackets):
+        match = BRACKETS.fullmatch(field)
+        if not match:
+            raise TokenError(
+                position, f"{field!r} is not a bracket such as `(A1*`, `*`, `*)` or `(A1*)`."
+            )
+        for opened in match[1].split("(")[1:]:
+            if role is not None:
+                raise TokenError(position, f"the bracket of {opened} is nested in that of {role}.")
+            role, first = opened, position
+        for _ in match[2]:
+            if role is None:
+                raise TokenError(position, f"{field!r} closes a bracket that is not open.")
+            spans.append(Span(role, first, position + 1))
+            role = None
+    if role is not None:
+        raise TokenError(first, f"the bracket of {role} is not closed.")
+    return tags_of(spans, len(brackets), "BIO")
+
+
+def brackets_of_bio(tags: Sequence[str]) -> list[str]:
+    """Converts BIO tags to a column of brackets: `B-A1`, `I-A1`, `O` to `(A1*`, `*)`, `*`.
+
+    As in the scorer of CoNLL-2005, an `I` without a tag of its role before it opens a bracket.
+
+    Raises:
+        TokenError: a tag is not one of BIO.
+    """
+    brackets = ["*"] * len(tags)
+    for role, first, end in spans_of(tags, "IOB1"):
+        brackets[first] = f"({role}{brackets[first]}"
+        brackets[end - 1] += ")"
+    return brackets
 
 
 def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:

@@ -1,5 +1,6 @@
 """Exports a task model as a SavedModel for TF Serving."""
 
+import itertools
 import os
 import tempfile
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from elmo_tf.saved_models.exporting.verify import (
     token_inputs,
 )
 from elmo_tf.tasks import CoreferenceModel, Ensemble, SRLTagger, TaskModel
+from elmo_tf.tasks.semantic_roles.model import found_propositions
 from elmo_tf.text.inputs import checked, is_token, row_lengths
 from elmo_tf.text.sentences import split_tokens
 
@@ -44,6 +46,11 @@ _MEANINGS = {
     "mention_end": "index of a mention's last token, padded with -1",
     "entity": "number of the entity of a mention, from 0, padded with -1",
 }
+_PROPOSITIONS = (
+    "`propositions` takes plain sentences and has other outputs: `predicate`, int32 (?, ?), the "
+    "index of the token of each predicate that is found, from 0, padded with -1; and `roles`, "
+    'string (?, ?), the labels of all tokens for it, joined by spaces, padded with "".'
+)
 
 
 def export_task(
@@ -96,7 +103,8 @@ class ExportedTask(tf.train.Checkpoint):
     the signature `pair`, such as `premise` and `hypothesis`. A string for an `SRLTagger` begins
     with the index of the predicate, from 0; the signature `roles` takes it separately. A string for
     a `CoreferenceModel` is a document with one sentence per line. The outputs are those of
-    `TaskModel.predictions`; outputs of documents are padded with -1.
+    `TaskModel.predictions`; outputs of documents are padded with -1. With a predicate tagger, the
+    signature `propositions` takes plain sentences and has the outputs of `found_propositions`.
 
     Args:
         model: a `TaskModel` or an `Ensemble`.
@@ -123,12 +131,14 @@ class ExportedTask(tf.train.Checkpoint):
                 "This model reads vectors of a file, which it cannot compute from strings: it "
                 "cannot be exported. Train it with `elmo` instead of `vectors`."
             )
-        values = {weight.value.ref(): weight.value for weight in model.weights}
+        tagger = getattr(model, "predicate_tagger", None)
+        models = [model] if tagger is None else [model, tagger]
+        values = {weight.value.ref(): weight.value for each in models for weight in each.weights}
         self.variables = list(values.values())
-        members = model.members if isinstance(model, Ensemble) else (model,)
-        layers = [layer for member in members for layer in member._flatten_layers()]
-        if isinstance(model.elmo, Elmo):
-            layers.append(model.elmo.bilm)
+        members, *others = (getattr(each, "members", (each,)) for each in models)
+        all_members = itertools.chain(members, *others)
+        layers = [layer for member in all_members for layer in member._flatten_layers()]
+        layers += [each.elmo.bilm for each in models if isinstance(each.elmo, Elmo)]
         tables = [getattr(layer, "lookup_table", None) for layer in layers]
         self.tables = [table for table in tables if table is not None]
         if isinstance(members[0], CoreferenceModel):
@@ -214,10 +224,18 @@ def _of_predicates(model: SRLTagger) -> dict[str, _Signature]:
         "Each string of the default signature is the index of the predicate, from 0, and the "
         "sentence, such as `1 Cats chase mice .`"
     )
-    return {
+    signatures = {
         "default": _of_strings(of_strings, [f"1 {sentence}" for sentence in sentences], note),
         "roles": _Signature(of_roles, {"strings": tf.constant(sentences), "predicate": predicates}),
     }
+    if model.predicate_tagger is not None:
+
+        def of_sentences(strings):
+            tokens = split_tokens(strings).to_tensor("")
+            return found_propositions(model, {"tokens": tokens})
+
+        signatures["propositions"] = _of_strings(of_sentences, EXAMPLES)
+    return signatures
 
 
 def _of_documents(model: CoreferenceModel) -> dict[str, _Signature]:
@@ -249,6 +267,12 @@ def _card(exported: ExportedTask) -> str:
     if len(exported.members) > 1:
         name = f"Ensemble of {len(exported.members)} {name}"
     properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
+    sections = [_PROPOSITIONS] if "propositions" in exported.signatures else []
     return model_card(
-        f"{name}: {title}", exported, properties, _MEANINGS.__getitem__, exported.note
+        f"{name}: {title}",
+        exported,
+        properties,
+        _MEANINGS.__getitem__,
+        exported.note,
+        sections=sections,
     )

@@ -7,6 +7,7 @@ from elmo_tf.tasks.scores import (
     answer_scores,
     arguments,
     coreference_scores,
+    found_role_scores,
     label_scores,
     normalized_answer,
     role_scores,
@@ -154,6 +155,24 @@ def test_a_continuation_without_a_head_counts_as_an_argument():
 
     assert precision_and_recall(gold, tags(8, C_A1=[(2, 3)])) == (1, 1)
     assert set(role_scores([gold], [tags(8, C_A1=[(2, 3)])])["types"]) == {"A1"}
+
+
+def test_roles_of_a_predicate_that_is_no_gold_one_are_wrong_and_of_a_missing_one_are_missed():
+    one, other = tags(4, V=[(1, 1)], A0=[(0, 0)]), tags(4, V=[(2, 2)], A0=[(0, 0)], A1=[(3, 3)])
+
+    scores = found_role_scores(
+        [{1: one, 2: other}, {}, {0: one}], [{1: one, 3: one}, {2: other}, {}]
+    )
+
+    # 3 gold predicates and 3 predicted ones; 4 gold and 4 predicted arguments, of which 1 is right.
+    third = pytest.approx(1 / 3)
+    assert scores["predicates"] == {
+        "precision": third,
+        "recall": third,
+        "f1": third,
+        "predicates": 3,
+    }
+    assert scores["end_to_end"] == {"precision": 0.25, "recall": 0.25, "f1": 0.25, "arguments": 4}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf.tasks import Ensemble
 from reference import srl as reference
-from task_models import KINDS, new_model, padded, reference_weights, with_random_weights
+from task_models import (
+    KINDS,
+    new_model,
+    padded,
+    predicate_tagger,
+    reference_weights,
+    with_random_weights,
+)
 
 LABELS = KINDS["srl"][1]["labels"]
 SENTENCES = ["the cat sat on mat", "ein", "", "Zürich cat 서울 sat"]
@@ -103,6 +111,38 @@ def test_predictions_may_be_computed_in_float64():
 
     assert found["probabilities"].dtype == "float64"
     np.testing.assert_allclose(np.sum(found["probabilities"], axis=-1), TAGS >= 0)
+
+
+def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm, eager_functions):
+    models = []
+    for seed in (1, 2):
+        models.append(with_random_weights(new_model("srl", bilm), seed=seed))
+        models[-1].set_predicate_tagger(predicate_tagger(bilm, seed))
+    for model in (models[0], Ensemble(models)):
+        marked = model.predicate_tagger.tag(SENTENCES)
+        places = [[i for i, tag in enumerate(tags) if tag == "V"] for tags in marked]
+        pairs = [(row, place) for row, found in enumerate(places) for place in found]
+        inputs = [SENTENCES[row] for row, _ in pairs], [place for _, place in pairs]
+        expected = iter(model.tag(inputs))
+
+        found = model.propositions(SENTENCES)
+
+        assert [[one.predicate for one in each] for each in found] == places
+        for row, each in enumerate(found):
+            for one in each:
+                assert (one.tokens, one.tags) == (SENTENCES[row].split(), next(expected))
+        assert model.propositions([""]) == [[]]
+
+
+def test_plain_sentences_need_a_tagger_of_predicates_and_strings():
+    model = new_model("srl")
+    with pytest.raises(ValueError, match="given predicates only"):
+        model.propositions(SENTENCES)
+    with pytest.raises(ValueError, match=r"label V\. Labels: O, B-X, I-X"):
+        model.set_predicate_tagger(new_model("tagger"))
+    model.set_predicate_tagger(new_model("tagger", labels=["V"], scheme=None))
+    with pytest.raises(TypeError, match="sentences must be strings"):
+        model.propositions(model.predicate_tagger.preprocess(SENTENCES))
 
 
 def test_inputs_may_be_a_dict_and_predicates_int64(random_model):

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,13 @@ from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.ensemble import Ensemble
-from elmo_tf.tasks.specification import TaskSpecification, load_task, read_runs, specification_of
+from elmo_tf.tasks.specification import (
+    TaskSpecification,
+    has_finder,
+    load_task,
+    read_runs,
+    specification_of,
+)
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.reading import encode
@@ -24,6 +30,7 @@ from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 from elmo_tf.trainers.tasks.run_parts import cached_layers
 
 _BATCH_SIZE = 64
+_FOUND_SUFFIX = ".found"  # of the file with the predictions for sentences alone
 _WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
 
 
@@ -37,7 +44,8 @@ def evaluate_task(
     """Scores the best model of a work directory on labeled files.
 
     For "squad", "srl" and "coref", the scores are computed from the predictions as they are
-    written to a file.
+    written to a file. A model of "srl" that finds predicates also predicts from the sentences
+    alone, see `found_role_scores`; these predictions are written to `output` + `.found`.
 
     Args:
         workdir: the work directory of `train_task`, or several, whose models predict together, see
@@ -67,12 +75,15 @@ def evaluate_task(
     for module in task.packages:
         require_extra(module, "tasks", "The score of this task")
     examples = task.read(_as_list(files), config, known=labels)
+    finds = task.finder is not None and all(map(has_finder, workdirs))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "predictions") if output is None else Path(output)
-        predicted = _write_predictions(task, workdirs, examples, config, vectors, path, overwrite)
-        read = task.read_predictions(path, examples)
+        path = os.path.join(folder, "predictions") if output is None else os.fspath(output)
+        parts = {path: examples, **({path + _FOUND_SUFFIX: task.plain(examples)} if finds else {})}
+        (_, predicted), *_ = _write_predictions(task, workdirs, parts, config, vectors, overwrite)
+        read = task.read_predictions(Path(path), examples)
+        found = task.found_scores(examples, path + _FOUND_SUFFIX) if finds else {}
     gold = [task.gold(example) for example in examples]
-    return task.scores(gold, predicted if read is None else read)
+    return {**task.scores(gold, predicted if read is None else read), **found}
 
 
 def predict_task(
@@ -100,8 +111,9 @@ def predict_task(
             text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
             "classify" also `.tsv` and `.csv`, see `read_labeled`; for "snli" see `read_pairs`,
             for "squad" `read_questions`; for "srl" columns, see `read_propositions`, or lines, see
-            `read_proposition_lines`; for "coref" columns, see `read_documents`, or text with an
-            empty line between documents. Labels are ignored.
+            `read_proposition_lines`, or plain text, in which the model finds the predicates; for
+            "coref" columns, see `read_documents`, or text with an empty line between documents.
+            Labels are ignored.
         output: the file to write.
         format: "text", "conll", "conllu" or "fasta". None: by the name of each input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
@@ -134,7 +146,8 @@ def predict_task(
     examples = task.join_inputs(examples, files)
     texts = (text for example in examples for text in task.texts(example))
     collections.deque(warn_of_raw_text(texts), maxlen=0)
-    _write_predictions(task, workdirs, examples, config, vectors, output, overwrite)
+    parts = {os.fspath(output): examples}
+    ((examples, _),) = _write_predictions(task, workdirs, parts, config, vectors, overwrite)
     return task.count(examples)
 
 
@@ -147,34 +160,45 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
 def _write_predictions(
     task: TaskSpecification,
     workdirs: Sequence[str],
-    examples: Sequence[Any],
+    parts: Mapping[str, Sequence[Any]],
     config: TaskConfig,
     vectors: str | os.PathLike | None,
-    output: str | os.PathLike,
     overwrite: bool,
-) -> list[Any]:
+) -> list[tuple[Sequence[Any], list[Any]]]:
     """Predicts, and writes the predictions to a file, and the tokens to another if they lack them.
 
     The model is loaded last.
 
+    Args:
+        task, workdirs, config, vectors, overwrite: see `evaluate_task`.
+        parts: the examples of each file to write.
+
     Returns:
-        The predictions.
+        The examples of each file, with what the model finds in them, and their predictions.
     """
-    words = task.word_lines(examples)
-    files = {} if words is None else {os.fspath(output) + _WORDS_SUFFIX: words}
-    for path in files:
+    words = {path + _WORDS_SUFFIX: task.word_lines(examples) for path, examples in parts.items()}
+    files = {path: lines for path, lines in words.items() if lines is not None}
+    for path in (*parts, *files):
         refuse_file(path, overwrite)
+    texts = [task.texts(example) for examples in parts.values() for example in examples]
     source = _vector_file(config, vectors)
     if source is not None:
-        source.check(distinct_texts(map(task.texts, examples)))
+        source.check(distinct_texts(texts))
     model = load_task(*workdirs)
     if source is not None:
         _check_shape(source, model)
     uncached = dataclasses.replace(config, cache_gb=0.0)
-    with cached_layers(uncached, source, [*map(task.texts, examples)]) as layers:
-        batches = task.batches(model, examples, _BATCH_SIZE, layers)
-        predicted = predict_batches(task, model, batches, examples, shown=True)
-    files[os.fspath(output)] = task.lines(examples, predicted)
+    predicted = []
+    with cached_layers(uncached, source, texts) as layers:
+
+        def predict(task, model, examples):
+            batches = task.batches(model, examples, _BATCH_SIZE, layers)
+            return predict_batches(task, model, batches, examples, shown=True)
+
+        for path, examples in parts.items():
+            examples = task.with_found(model, examples, predict)
+            predicted.append((examples, predict(task, model, examples)))
+            files[path] = task.lines(*predicted[-1])
     with contextlib.ExitStack() as stack:  # writes all files or none
         for path, lines in files.items():
             part = stack.enter_context(atomic_file(path, overwrite))

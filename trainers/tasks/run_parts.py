@@ -26,19 +26,29 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.layer_mixes import LayerMixes, VectorMix
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks.batches import Layers, distinct_texts
-from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig, current_mix
+from elmo_tf.tasks.config import (
+    FINDER_FOLDER,
+    MODEL_FILE,
+    RECORD_FILE,
+    TaskConfig,
+    current_mix,
+)
 from elmo_tf.tasks.embeddings import CharacterEmbedding, WordEmbedding, word_counts
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.sentence_files import is_utf_8
 from elmo_tf.trainers.optimizers import WeightAverage
-from elmo_tf.trainers.workdir import refuse_other_results, refuse_used_workdir
+from elmo_tf.trainers.workdir import (
+    claimed_workdir,
+    refuse_other_results,
+    refuse_used_workdir,
+)
 
 LOG_FILE = "log.jsonl"
 STATE_FILE = "state.npz"
 # Rarer words share one vector, so that this vector has training examples.
 _MIN_COUNT = 2
-_RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE)
+_RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE, FINDER_FOLDER)
 # Temporary files that a killed process leaves.
 _PART = re.compile(rf"\.({'|'.join(map(re.escape, _RESULTS))})\.[0-9a-f]{{8}}\.(part|keras)")
 
@@ -75,7 +85,10 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
 def prepare_workdir(workdir: Path, keep_results: bool) -> None:
     """Removes temporary files of killed runs and, unless they are kept, all results."""
     for path in list(workdir.iterdir()):
-        if _PART.fullmatch(path.name) or (path.name in _RESULTS and not keep_results):
+        if path.name == FINDER_FOLDER and path.is_dir():
+            with claimed_workdir(path):
+                prepare_workdir(path, keep_results)
+        elif _PART.fullmatch(path.name) or (path.name in _RESULTS and not keep_results):
             path.unlink()
 
 

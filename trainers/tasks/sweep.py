@@ -15,7 +15,7 @@ from absl import logging
 from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.specification import specification_of
-from elmo_tf.trainers.tasks.training import train_task
+from elmo_tf.trainers.tasks.training import train_model
 
 
 def sweep_task(
@@ -59,10 +59,10 @@ def sweep_task(
     if len({_share_name(share) for share in shares}) < len(shares):
         raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
     configs = list(_configs(config, shares, num_seeds, vectors))
-    runs = []
+    task, runs = specification_of(config.task), []
     for count, (name, each) in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
-        record = train_task(each, cache_all=True)
+        record = train_model(each, task, cache_all=True)
         run = {
             "share": each.share,
             "seed": each.seed,
@@ -76,7 +76,7 @@ def sweep_task(
         runs.append(run)
         keras.utils.clear_session()  # frees the previous model
     return {
-        "metric": specification_of(config.task).metric,
+        "metric": task.metric,
         "settings": config.as_json(),
         "runs": runs,
         "summary": [_summary(share, runs) for share in shares],

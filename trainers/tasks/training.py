@@ -1,5 +1,6 @@
 """Trains a task model: files of a task, and a biLM ─► the best model, its scores and a log."""
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -13,13 +14,13 @@ import keras
 import numpy as np
 from absl import logging
 
-from elmo_tf.evaluation.stored_vectors import VectorSource
+from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import BiLM, model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches, distinct_texts
-from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig
+from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.word_vectors import check_word_vectors
@@ -45,6 +46,10 @@ _ADADELTA_EPSILON = 1e-6
 
 def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
     """Trains a task model, and keeps the model of the best epoch.
+
+    For "srl", a `CRFTagger` of predicates is trained afterwards, with the same settings except
+    `model_options`, in `config.workdir` + `/predicates`. Work directories of older versions lack
+    it; `resume` adds it.
 
     `config.workdir` gets `model.keras`, the model of the epoch with the best score on `dev`;
     `task.json` with the settings, the labels and the scores of each epoch; `log.jsonl` with one
@@ -73,6 +78,21 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         OSError: a file cannot be read or written.
     """
     task = specification_of(config.task)
+    has_vectors = config.vectors is not None and config.placement != "none"
+    if task.finder is not None and has_vectors:  # which must cover more texts
+        examples = task.finder().read([*config.train, *config.dev], config)
+        open_vectors(config.vectors).check(distinct_texts(map(task.texts, examples)))
+    record = train_model(config, task, cache_all)
+    if task.finder is not None:
+        logging.info("Training the tagger that finds predicates.")
+        workdir = os.path.join(config.workdir, FINDER_FOLDER)
+        of_finder = dataclasses.replace(config, workdir=workdir, resume=True, overwrite=False)
+        train_model(of_finder, task.finder(), cache_all)
+    return record
+
+
+def train_model(config: TaskConfig, task: TaskSpecification, cache_all: bool) -> dict[str, Any]:
+    """Trains only the model of a specification, see `train_task`."""
     task.model_arguments(config)  # fails now if an option is unknown
     workdir = Path(config.workdir)
     check_workdir(workdir, config)

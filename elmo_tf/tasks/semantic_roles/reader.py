@@ -1,8 +1,7 @@
-"""Semantic role labeling: columns of roles (PropBank) ─► one example per predicate."""
+"""Semantic role labeling: columns of roles (PropBank) or sentences ─► one example per predicate."""
 
 import itertools
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -11,46 +10,42 @@ from absl import logging
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.tasks.reading import naming_line, naming_row
-from elmo_tf.tasks.scores import role_scores
-from elmo_tf.tasks.specification import TaskSpecification, first_line
+from elmo_tf.tasks.scores import found_role_scores, role_scores
+from elmo_tf.tasks.semantic_roles.model import tagger_of
+from elmo_tf.tasks.semantic_roles.predicates import (
+    MAX_TOKENS,
+    TO_FIND,
+    Predicates,
+    Proposition,
+    by_sentence,
+    plain_sentence,
+    tags_by_predicate,
+    with_predicates,
+)
+from elmo_tf.tasks.specification import TaskSpecification, first_line, sentences_of
 from elmo_tf.tasks.tag_schemes import (
-    Span,
+    BRACKETS,
     TokenError,
+    bio_of_brackets,
+    brackets_of_bio,
     check_tags,
     scheme_tags,
     span_types,
     spans_of,
-    tags_of,
 )
 from elmo_tf.text.reading import read_lines
-from elmo_tf.text.sentence_files import Row, column_sentences, line_error, warn_of_invalid_utf_8
+from elmo_tf.text.sentence_files import (
+    Row,
+    column_sentences,
+    format_of,
+    line_error,
+    warn_of_invalid_utf_8,
+)
 
 NO_PREDICATE = "-"
-_MAX_TOKENS = 100  # He et al. 2017
 _LABELS_FOLLOW = "|||"
 # Replaces every word in files without the text of the treebank.
 _NO_WORD = "[WORD]"
-# Brackets that open, with their roles; `*` for the token; brackets that close.
-_BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
-
-
-class Proposition(NamedTuple):
-    """A predicate in its sentence, and the roles of the tokens.
-
-    tokens: tokens of the sentence, at least one. Propositions of a sentence share the list.
-    predicate: index of the predicate's token, from 0. None in a sentence without a predicate, which
-        has no tags.
-    tags: one BIO tag per token. The predicate itself has the role `V`: in nearly all data the
-        token at `predicate`, and further tokens of phrasal verbs. Empty if the file has none.
-    roleset: such as `kill.01`; a lemma in CoNLL-2005; empty if the file has none.
-    lemma: of the predicate, such as `kill`; empty if the file has none.
-    """
-
-    tokens: list[str]
-    predicate: int | None
-    tags: list[str]
-    roleset: str
-    lemma: str = ""
 
 
 class Layout(NamedTuple):
@@ -107,6 +102,13 @@ def read_propositions(
             names the line.
         OSError: the file cannot be read.
     """
+    return _not_empty(path, _of_columns(path, layout, all_sentences))
+
+
+def _of_columns(
+    path: str | os.PathLike, layout: str | Layout | None, all_sentences: bool
+) -> list[Proposition]:
+    """`read_propositions`, also of files without a predicate."""
     if isinstance(layout, str):
         check_choice(layout, "layout", LAYOUTS)
         layout = LAYOUTS[layout]
@@ -127,7 +129,7 @@ def read_propositions(
         *(os.fspath(path), f"{len(sentences):,}", f"{num_without:,}"),
     )
     warn_of_invalid_utf_8(path, sentences, "sentences")
-    return _not_empty(path, propositions)
+    return propositions
 
 
 def read_proposition_lines(path: str | os.PathLike) -> list[Proposition]:
@@ -155,49 +157,6 @@ def read_proposition_lines(path: str | os.PathLike) -> list[Proposition]:
     return _not_empty(path, propositions)
 
 
-def bio_of_brackets(brackets: Sequence[str]) -> list[str]:
-    """Converts a column of brackets to BIO tags: `(A1*`, `*)`, `*` to `B-A1`, `I-A1`, `O`.
-
-    Raises:
-        TokenError: a field is no bracket of this form, or brackets are nested or not balanced.
-    """
-    spans: list[Span] = []
-    role, first = None, 0
-    for position, field in enumerate(brackets):
-        match = _BRACKETS.fullmatch(field)
-        if not match:
-            raise TokenError(
-                position, f"{field!r} is not a bracket such as `(A1*`, `*`, `*)` or `(A1*)`."
-            )
-        for opened in match[1].split("(")[1:]:
-            if role is not None:
-                raise TokenError(position, f"the bracket of {opened} is nested in that of {role}.")
-            role, first = opened, position
-        for _ in match[2]:
-            if role is None:
-                raise TokenError(position, f"{field!r} closes a bracket that is not open.")
-            spans.append(Span(role, first, position + 1))
-            role = None
-    if role is not None:
-        raise TokenError(first, f"the bracket of {role} is not closed.")
-    return tags_of(spans, len(brackets), "BIO")
-
-
-def brackets_of_bio(tags: Sequence[str]) -> list[str]:
-    """Converts BIO tags to a column of brackets: `B-A1`, `I-A1`, `O` to `(A1*`, `*)`, `*`.
-
-    As in the scorer of CoNLL-2005, an `I` without a tag of its role before it opens a bracket.
-
-    Raises:
-        TokenError: a tag is not one of BIO.
-    """
-    brackets = ["*"] * len(tags)
-    for role, first, end in spans_of(tags, "IOB1"):
-        brackets[first] = f"({role}{brackets[first]}"
-        brackets[end - 1] += ")"
-    return brackets
-
-
 def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> Layout:
     if layout := next((layout for layout in LAYOUTS.values() if _fits(rows, layout)), None):
         return layout
@@ -206,7 +165,8 @@ def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> Layout:
         rows[0].line,
         f"the {len(rows[0].fields)} columns of the first sentence fit none of the layouts "
         f"{', '.join(LAYOUTS)}: {_shown(rows[0])}. Each predicate needs a column of roles in "
-        "brackets. Without roles, write a line per predicate: its index, from 0, and the tokens.",
+        "brackets. Without roles, write a line per predicate: its index, from 0, and the tokens. "
+        "Plain sentences are read by the format text (format, --input-format).",
     )
 
 
@@ -217,7 +177,7 @@ def _fits(rows: Sequence[Row], layout: Layout) -> bool:
     width = layout.roles - 1 + len(_predicates(rows, layout)) + layout.num_after
     return all(
         len(row.fields) == width
-        and all(map(_BRACKETS.fullmatch, row.fields[layout.roles - 1 : width - layout.num_after]))
+        and all(map(BRACKETS.fullmatch, row.fields[layout.roles - 1 : width - layout.num_after]))
         for row in rows
     )
 
@@ -313,6 +273,27 @@ def _shown(row: Row) -> str:
     return repr(" ".join(row.fields)[:80])
 
 
+def _are_propositions(path: str, line: str) -> bool:
+    """Whether each line of a file, whose first line is `line`, has the index of a predicate."""
+    fields = line.split()
+    # A number in a sentence of columns is no index.
+    if not fields or not fields[0].isdecimal() or "*" in fields[-1] or fields[1:] == [NO_PREDICATE]:
+        return False
+    lines = (other.split() for other in read_lines(path) if other.strip())
+    if _LABELS_FOLLOW in fields or all(other[0].isdecimal() for other in lines):
+        return True
+    message = "%s: read as plain sentences, because not all lines begin with a number, an index."
+    logging.warning(message, path)
+    return False
+
+
+def _is_row(line: str) -> bool:
+    """Whether the first line of a file is one of columns; also "", which their reader refuses."""
+    fields = line.split()
+    has_brackets = any(map(BRACKETS.fullmatch, fields[1:])) or fields[1:] == [NO_PREDICATE]
+    return not fields or "\t" in line or has_brackets or line.startswith("#begin document")
+
+
 class SemanticRoles(TaskSpecification):
     """Predicates in their sentences, with one BIO tag per token.
 
@@ -323,10 +304,13 @@ class SemanticRoles(TaskSpecification):
     metric = "f1"
     packages: ClassVar = ()
     input_options: ClassVar = ("format",)
+    finder = Predicates
 
     def _read(self, path, config, known):
         # Roles that the model does not know are allowed, and count as missed.
         propositions = self.read_inputs(path, config, known)
+        if propositions and propositions[0].predicate == TO_FIND:
+            propositions = read_propositions(path, all_sentences=True)  # names the line
         for proposition in propositions:
             if proposition.predicate is not None and not proposition.tags:
                 sentence = " ".join(proposition.tokens)[:80]
@@ -334,18 +318,19 @@ class SemanticRoles(TaskSpecification):
         return propositions
 
     def read_inputs(self, path, config, known, format=None, token_column=None):
-        """Reads columns, or lines that begin with the index of a predicate."""
-        fields = first_line(path).split()
-        is_line = bool(fields) and fields[0].isdecimal() and "*" not in fields[-1]
-        # A number in a sentence without predicates is no index.
-        is_line = is_line and fields[1:] != [NO_PREDICATE]
-        if is_line if format is None else format == "text":
+        """Reads columns, lines that begin with the index of a predicate, or plain sentences."""
+        line = first_line(path)
+        if format in (None, "text") and _are_propositions(path, line):
             return read_proposition_lines(path)
-        return read_propositions(path, all_sentences=True)
+        name = format or format_of(path)
+        if name == "conll" or (format is None and _is_row(line)):
+            return read_propositions(path, all_sentences=True)
+        sentences = sentences_of(path, name, token_column)
+        return [plain_sentence(sentence.tokens) for sentence in sentences]
 
     def for_training(self, examples, config):
         propositions = [example for example in examples if example.predicate is not None]
-        return self._not_longer(propositions, config.max_tokens or _MAX_TOKENS)
+        return self._not_longer(propositions, config.max_tokens or MAX_TOKENS)
 
     def features(self, example):
         return {"predicate": example.predicate or 0}
@@ -366,6 +351,21 @@ class SemanticRoles(TaskSpecification):
     def scores(self, gold, predicted):
         pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[0] is not None]
         return role_scores([tags for tags, _ in pairs], [tags for _, tags in pairs])
+
+    def with_found(self, model, examples, predict):
+        plain = [example for example in examples if example.predicate == TO_FIND]
+        if not plain:
+            return examples
+        return with_predicates(examples, predict(Predicates(), tagger_of(model), plain))
+
+    def plain(self, examples):
+        """The sentences of examples, without predicates and roles."""
+        return [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
+
+    def found_scores(self, examples, path):
+        """The scores of the predictions for `plain(examples)` in an output file."""
+        found = _of_columns(path, _PROPS, all_sentences=True)
+        return found_role_scores(tags_by_predicate(examples), tags_by_predicate(found))
 
     def count(self, examples):
         return sum(example.predicate is not None for example in examples)

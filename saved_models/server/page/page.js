@@ -5,7 +5,7 @@ import { byId, element } from "./elements.js";
 import { labels, pairLabels } from "./labels.js";
 import { mentions } from "./mentions.js";
 import { neighbors } from "./neighbors.js";
-import { roles } from "./roles.js";
+import { propositions, roles } from "./roles.js";
 import { ask, signaturesOf, split } from "./server.js";
 import { tags } from "./tags.js";
 
@@ -16,7 +16,7 @@ import { tags } from "./tags.js";
 //   choice: the name of a selected token in the URL, or undefined;
 //   examples: {name: {field: text, choice: number from 1}};
 //   show(request): shows the results and returns the position of the selected token.
-const KINDS = [roles, answers, mentions, pairLabels, labels, tags, neighbors];
+const KINDS = [propositions, roles, answers, mentions, pairLabels, labels, tags, neighbors];
 
 const ATTACHED = /(?<!\S)(\S*\p{L})([,;:!?،؛؟।]['"”’)\]]*(?!\S)|(?<=\p{L}{2})\.['"”’)\]]*(?=\s*$)|[。！？，；：、])/mu;
 

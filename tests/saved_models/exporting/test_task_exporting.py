@@ -11,7 +11,7 @@ from elmo_tf.models.bilm import copied_bilm
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
 from elmo_tf.tasks import BiDAF, CoreferenceModel, Ensemble, SRLTagger
-from task_models import embeddings, new_model, padded, some_inputs
+from task_models import embeddings, new_model, padded, predicate_tagger, some_inputs
 
 PASSAGES = ["the cat sat on the mat .", "Zürich"]
 QUESTIONS = ["where did the cat sit ?", "which city"]
@@ -30,9 +30,16 @@ KINDS = [*SLOW, "roles", "documents", "tags", "pairs"]
 def exported(bilm, tmp_path_factory):
     """Returns the model of a kind, and its exported folder. Tests must not change them."""
     roles = ["O", "B-V", "I-V", "B-A0", "I-A0"]
+
+    def plain_roles():
+        model = new_model("srl", bilm, num_layers=2)
+        model.set_predicate_tagger(predicate_tagger(bilm))
+        return model
+
     new = {
         "answers": lambda: BiDAF(embeddings(), units=4),
         "roles": lambda: SRLTagger(roles, embeddings(), units=4, num_layers=2, predicate_dim=3),
+        "plain": plain_roles,
         "documents": lambda: CoreferenceModel(
             embeddings(), units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
         ),
@@ -46,7 +53,7 @@ def exported(bilm, tmp_path_factory):
     @functools.cache
     def export(kind):
         model, folder = new[kind](), tmp_path_factory.mktemp(kind)
-        export_task(model, folder, check=kind in ("documents", "ensemble"))
+        export_task(model, folder, check=kind in ("documents", "ensemble", "plain"))
         return model, folder
 
     return export
@@ -102,6 +109,27 @@ def test_served_predictions_equal_the_live_model(kind, exported):
                 np.testing.assert_array_equal(answer[name], values)
             else:
                 np.testing.assert_allclose(answer[name], values, atol=1e-5)
+
+
+def test_served_propositions_of_plain_sentences_equal_those_of_the_live_model(exported):
+    model, folder = exported("plain")
+    expected = model.propositions(SENTENCES)
+    assert any(expected)
+    with serve(folder, name="task", port=0, rest_port=0) as server:
+        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
+            with Client(address, "task", timeout=300, batch_size=1) as client:
+                joined = client.predict(SENTENCES, (), "propositions")
+                rows = list(client.stream(SENTENCES, (), "propositions"))
+                of_roles = client.predict([f"1 {SENTENCES[0]}"], "tags")["tags"]
+            assert joined["predicate"].shape == joined["roles"].shape
+            for row, each in zip(rows, expected, strict=True):
+                assert row["predicate"].tolist() == [one.predicate for one in each]
+                assert [tags.decode().split() for tags in row["roles"]] == [
+                    one.tags for one in each
+                ]
+            assert [[tag.decode() for tag in of_roles[0]]] == model.tag((SENTENCES[:1], [1]))
+    card = (folder / "1" / "assets.extra" / "README.md").read_text()
+    assert "`propositions` takes plain sentences" in card
 
 
 def test_streamed_documents_and_tags_have_no_padding(exported):

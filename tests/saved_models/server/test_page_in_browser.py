@@ -227,6 +227,23 @@ def test_the_selected_predicate_has_its_roles_below_the_sentence(page, way):
     assert page.labeled() == [(token, None) for token in SENTENCE.split()]
 
 
+def test_all_predicates_that_the_model_finds_have_their_roles(page):
+    page.open(model="plain", sentence=SENTENCE)
+    assert page.labeled() == ROLES
+    page.enter(sentence=SENTENCE.replace("The", "Old"))
+    assert page.texts(".labeled [aria-pressed=true]") == ["Old", "gave"]
+    assert page.labeled()[-4:] == [("Old old cat", "ARG0"), *ROLES[1:]]
+    page.choose("document.querySelectorAll('.labeled')[1].querySelectorAll('button')[2]", "click")
+    page.tab.wait_for("location.hash.includes('predicate=3')")
+    page.wait()
+    assert page.texts(".labeled [aria-pressed=true]") == ["Old", "cat", "gave"]
+    assert page.tab.evaluate("document.activeElement.textContent") == "cat"
+    page.enter(sentence="It rains .")
+    assert page.labeled() == [(token, None) for token in ("It", "rains", ".")]
+    (hint,) = page.texts("#prediction .hint")
+    assert hint.startswith("The model finds no predicate in this sentence.")
+
+
 def test_the_answer_is_marked_in_its_passage(page):
     passage = "It was  built\nin 1532 ."
     page.open(model="answer", passage=passage, question="When ?")
@@ -277,7 +294,7 @@ def test_selecting_a_mention_outlines_its_entity(page):
         ("tags", "sentence", {}),
         ("label", "text", {}),
         ("pair", "premise", {"hypothesis": "a"}),
-        ("roles", "sentence", {"predicate": 2}),
+        *((model, "sentence", {"predicate": 2}) for model in ("roles", "plain")),
         ("answer", "passage", {"question": MARKUP}),
         ("coref", "document", {}),
     ],

@@ -3,6 +3,7 @@
 import gc
 import json
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,7 +61,14 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     assert "\n".join([*specification.lines(examples, predicted), ""]) == out.read_text()
     read = specification.read_predictions(out, examples) or predicted
     gold = [specification.gold(example) for example in examples]
-    assert json.loads(scores) == json.loads(json.dumps(specification.scores(gold, read)))
+    expected = specification.scores(gold, read)
+    if task == "srl":
+        expected |= specification.found_scores(examples, f"{out}.found")
+        rows = Path(f"{out}.found").read_text().split("\n\n")[0].splitlines()
+        (found,) = ensemble.propositions(["Cats love to sleep"])
+        places = [place for place, row in enumerate(rows) if not row.startswith("-")]
+        assert [one.predicate for one in found] == places
+    assert json.loads(scores) == json.loads(json.dumps(expected))
 
 
 def test_an_exported_ensemble_is_served(pair, tmp_path, command):

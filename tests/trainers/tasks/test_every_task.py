@@ -3,13 +3,14 @@
 import functools
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from elmo_tf.tasks.coreference.reader import read_documents
-from elmo_tf.tasks.specification import specification_of
+from elmo_tf.tasks.specification import load_task, specification_of
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
-from task_files import FILES, PAIRS, SQUAD, SRL, TREES, config_of
+from task_files import FILES, PAIRS, SQUAD, SRL, TREES, config_of, sentences
 
 DROPOUT = {"dropout": 0.3, "elmo_dropout": 0.3}
 SETTINGS = {
@@ -57,6 +58,7 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
 
     scores = evaluate_task(workdir, [files[task]], out)
 
+    found = {name: scores.pop(name) for name in ("predicates", "end_to_end") if task == "srl"}
     assert scores == record["best"]["dev"]
     number = predict_task(workdir, files[task], again)
     written = again.read_bytes()
@@ -69,6 +71,12 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
     if read is not None:
         gold = [specification.gold(example) for example in examples]
         assert specification.scores(gold, read) == scores
+    if task == "srl":
+        assert specification.found_scores(examples, f"{out}.found") == found
+        lines = [f"{' '.join(tokens)}\n" for tokens in sentences(FILES["srl"][1])]
+        (tmp_path / "plain.txt").write_text("".join(lines))
+        predict_task(workdir, tmp_path / "plain.txt", again, overwrite=True)
+        assert again.read_bytes() == Path(f"{out}.found").read_bytes()
     with pytest.raises(FileExistsError, match="predicted"):
         evaluate_task(workdir, [files[task]], out)
 
@@ -88,6 +96,57 @@ def test_a_resumed_run_has_the_same_losses_and_scores_as_an_uninterrupted_run(
     for name in ("loss", "dev"):
         assert [each[name] for each in parts["epochs"]] == [each[name] for each in whole["epochs"]]
     assert parts["best"] == whole["best"]
+    if task == "srl":
+        folders = begun, tmp_path / "whole"
+        first, second = (json.loads((f / "predicates/task.json").read_text()) for f in folders)
+        assert first["best"] == second["best"]
+        assert [each["loss"] for each in first["epochs"]] == [
+            each["loss"] for each in second["epochs"]
+        ]
+
+
+def test_old_runs_refuse_plain_sentences_until_they_are_resumed(trained, run, tmp_path):
+    old = shutil.copytree(trained("srl")[0], tmp_path / "old")
+    shutil.rmtree(old / "predicates")
+    weights = (old / "model.keras").read_bytes()
+    (tmp_path / "props").write_text(SRL)
+    (tmp_path / "plain.txt").write_text("Cats love to sleep\n\n2 cats sleep\n")
+
+    assert "end_to_end" not in evaluate_task(old, tmp_path / "props")
+    with pytest.raises(ValueError, match=r"given predicates only: .* --resume"):
+        predict_task(old, tmp_path / "plain.txt", tmp_path / "out")
+    run("srl", old, resume=True, epochs=1, **SETTINGS["srl"])
+    number = predict_task(old, tmp_path / "plain.txt", tmp_path / "out")
+
+    assert (old / "model.keras").read_bytes() == weights
+    rows = [line.split("\t") for line in (tmp_path / "out").read_text().split("\n")]
+    assert [bool(row[0]) for row in rows] == [*[True] * 4, False, False, *[True] * 3, False, False]
+    assert number == sum(row[0] not in ("-", "") for row in rows)
+    run("srl", old, overwrite=True, has_elmo=False, epochs=1, **SETTINGS["srl"])
+    model = load_task(old)
+    assert model.elmo is model.predicate_tagger.elmo is None
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "predicates"),
+    [
+        ("Cats sleep .\n2 cats\n", "in.txt", [-1, -1]),
+        ("2024 was good .\n\nIt - was\n", "in.txt", [-1, -1, -1]),
+        ("# text = It is\n1\tIt\n2\tis\n", "in.conllu", [-1]),
+        ("1 Cats sleep\n0 Sleep\n", "in.txt", [1, 0]),
+        ("#begin document x\nCats - (A0*)\nsleep sleep (V*)\n", "in.txt", [1]),
+    ],
+)
+def test_sentences_lines_and_columns_are_told_apart(content, name, predicates, tmp_path):
+    srl = specification_of("srl")
+    (tmp_path / name).write_text(content)
+
+    examples = srl.read_inputs(str(tmp_path / name), config_of("srl"), [])
+
+    assert [example.predicate for example in examples] == predicates
+    if -1 in predicates:
+        with pytest.raises(ValueError, match=r"line \d: .*fit none of the layouts"):
+            srl.read([str(tmp_path / name)], config_of("srl"))
 
 
 @pytest.mark.parametrize("task", ["snli", "classify", "squad", "srl", "coref"])

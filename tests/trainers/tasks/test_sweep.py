@@ -95,12 +95,12 @@ def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch):
     configs = []
     scores = [0.5, 0.7, 0.6, 0.6, 0.9, 0.8]  # of each seed: without, with ELMo, with vectors
 
-    def train(config, **_):
+    def train(config, task, **_):
         configs.append(config)
         best = {"epoch": 1, "score": scores[len(configs) - 1]}
         return {"epochs": [{"seconds": 2.0}], "best": best}
 
-    monkeypatch.setattr(sweeping, "train_task", train)
+    monkeypatch.setattr(sweeping, "train_model", train)
     found = sweep_task(config_of("ner", elmo="small-en", seed=3), [0.5], 2, {"old": "old.hdf5"})
 
     arms = [(False, None), (True, None), (False, "old")]
