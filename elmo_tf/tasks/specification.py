@@ -20,8 +20,9 @@ from elmo_tf.settings import read_record
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
 from elmo_tf.tasks.ensemble import Ensemble, check_same
+from elmo_tf.tasks.label_models import LabelModel
 from elmo_tf.tasks.scores import label_scores
-from elmo_tf.tasks.task_model import LabelModel, TaskModel
+from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import FileSentence, sentence_reader
 

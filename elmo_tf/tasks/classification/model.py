@@ -8,8 +8,9 @@ from keras import layers, ops
 from elmo_tf.config_checks import check_bool, check_int, check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
 from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.tasks.label_models import Classifier
 from elmo_tf.tasks.layers import BiLSTM, masked_max, masked_min, masked_softmax, soft_alignment
-from elmo_tf.tasks.task_model import Classifier, with_elmo
+from elmo_tf.tasks.task_model import with_elmo
 
 _LOWEST = -1e30  # below any output of a layer
 

@@ -17,8 +17,9 @@ from elmo_tf.tasks.coreference.antecedents import (
     link_scores,
 )
 from elmo_tf.tasks.coreference.spans import SpanScores, candidates, kept_spans, span_vectors
+from elmo_tf.tasks.label_models import check_distinct
 from elmo_tf.tasks.layers import BiRNN
-from elmo_tf.tasks.task_model import TaskModel, check_distinct
+from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.inputs import as_tensor, checked
 
 _PADDING = -1  # of all numbers of a row of gold mentions

@@ -9,8 +9,9 @@ from keras import layers, ops
 from elmo_tf.config_checks import check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
 from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.tasks.label_models import Classifier
 from elmo_tf.tasks.layers import BiLSTM, masked_max, soft_alignment
-from elmo_tf.tasks.task_model import Classifier, with_elmo
+from elmo_tf.tasks.task_model import with_elmo
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

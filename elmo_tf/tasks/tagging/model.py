@@ -14,6 +14,7 @@ from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
 from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.tasks.label_models import LabelModel
 from elmo_tf.tasks.layers import BiLSTM
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import (
@@ -24,7 +25,7 @@ from elmo_tf.tasks.tagging.crf import (
     tag_marginals,
     zero_weights,
 )
-from elmo_tf.tasks.task_model import NO_TAG, LabelModel, with_elmo
+from elmo_tf.tasks.task_model import NO_TAG, with_elmo
 from elmo_tf.text.inputs import checked, is_token
 
 _SMALLEST = 1e-37  # probability in float32 with a finite logarithm
