@@ -29,8 +29,8 @@ def _probes(probes: dict[str, Any]) -> str:
     return table(["accuracy (%)", *(f"{name}, {part}" for name in probes for part in parts)], rows)
 
 
-def _reviews() -> str:
-    scores = {name: [100 * x for x in one] for name, one in measured("korean")["reviews"].items()}
+def _reviews(found: dict[str, list[float]]) -> str:
+    scores = {name: [100 * share for share in shares] for name, shares in found.items()}
     rows = [[name, spread(one), ", ".join(f"{x:.1f}" for x in one)] for name, one in scores.items()]
     return table(["small-ko", "accuracy (%)", "by seed"], rows)
 
