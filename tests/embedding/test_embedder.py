@@ -53,24 +53,6 @@ def test_batch_size_does_not_change_the_vectors(bilm, embedder):
             np.testing.assert_allclose(array, expected, atol=1e-5)
 
 
-def test_batches_exceed_batch_tokens_only_for_a_single_long_sentence(bilm, monkeypatch):
-    embedder = Embedder(bilm, batch_tokens=64)
-    shapes = []
-    reader = embedder._read_group
-    compute = reader._packed_vectors
-
-    def watched(vectors, *arguments):
-        shapes.append(vectors.shape[:2])
-        return compute(vectors, *arguments)
-
-    monkeypatch.setattr(reader, "_packed_vectors", watched)
-    list(embedder.embed([*mixed_lengths(count=40), ["a"] * 100]))
-
-    sizes = [num_rows * num_tokens for num_rows, num_tokens in shapes]
-    assert sorted(sizes)[-1] == 100
-    assert sorted(sizes)[-2] <= 64
-
-
 def test_an_endless_iterator_is_read_lazily(embedder):
     taken = itertools.count()
     endless = (f"sentence {next(taken)}" for _ in itertools.repeat(None))
@@ -297,12 +279,13 @@ def test_graphs_are_traced_once_and_without_warnings_for_many_embedders(bilm, ca
         embedder = Embedder(bilm, batch_tokens=16)
         embedder.encode("the cat")
         reader = embedder._read_group
-        graphs = reader._packed_vectors, reader._table._encode_rows
+        graphs = reader._read_window, reader._first_states, reader._table._encode_rows
         for sentence in ("a longer sentence than that", "서울", "", "a " * 600)[
             : 2 if number else 4
         ]:
             embedder.encode(sentence)
-        assert (reader._packed_vectors, reader._table._encode_rows) == graphs
+        found = reader._read_window, reader._first_states, reader._table._encode_rows
+        assert found == graphs
 
     assert not [record for record in caplog.records if "retracing" in record.getMessage()]
 

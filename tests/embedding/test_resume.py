@@ -18,8 +18,9 @@ NUM_GROUPS = 5
 
 
 @pytest.fixture
-def text(tmp_path):
+def text(tmp_path, monkeypatch):
     """300 lines of random words, some empty: five groups of the `embedder`."""
+    monkeypatch.setattr("elmo_tf.text.batches._LONG_SENTENCES", 0)
     rng = np.random.default_rng(2)
     path = tmp_path / "text.txt"
     lines = (
