@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from elmo_tf.cores import num_cores
 from elmo_tf.embedding.layer_choice import LayerChoice
+from elmo_tf.layers.recurrence_tf import FEW_ROWS
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
 from elmo_tf.text.batches import packed_rows, rounded_rows, windows
@@ -69,7 +70,8 @@ class GroupReader:
                 part = np.s_[:, :num_rows, window]
                 states = tf.nest.map_structure(lambda state, n=num_rows: state[:n], states)
                 vectors = self._table.vectors(ids[part])
-                layers, states = self._read_window(vectors, starts[part], first_states, states)
+                read = self._read_window_of_few if num_rows <= FEW_ROWS else self._read_window
+                layers, states = read(vectors, starts[part], first_states, states)
                 layers = [layer.numpy() for layer in layers]  # (row, …, token, feature) each
                 if not arrays:
                     _, *others, _, width = layers[0].shape
@@ -100,6 +102,13 @@ class GroupReader:
 
     @functools.cached_property
     def _read_window(self) -> Callable[..., tuple[list[tf.Tensor], Any]]:
+        return self._window_graph(few_rows=False)
+
+    @functools.cached_property
+    def _read_window_of_few(self) -> Callable[..., tuple[list[tf.Tensor], Any]]:
+        return self._window_graph(few_rows=True)
+
+    def _window_graph(self, few_rows: bool) -> Callable[..., tuple[list[tf.Tensor], Any]]:
         """The graph that reads one window of all rows in each direction, for all shapes.
 
         Its arguments: token vectors, float32 (direction, row, token, projection_dim); for the
@@ -115,7 +124,7 @@ class GroupReader:
             directions = zip(
                 self._bilm.lstm_stacks, vectors, starts, first_states, states, strict=True
             )
-            read = [stack.read_packed(*direction) for stack, *direction in directions]
+            read = [stack.read_packed(*direction, few_rows) for stack, *direction in directions]
             mask = tf.ones(tf.shape(starts[0]), tf.bool)
             layers = [
                 self._choice_of_windows(

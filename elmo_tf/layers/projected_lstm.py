@@ -194,7 +194,9 @@ class ProjectedLSTM(keras.layers.RNN):
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
         return h, ops.transpose(outputs, (1, 0, 2)), [h, c]
 
-    def read_packed(self, sequences: Any, starts: Any, first_state: Any, state: Any) -> tuple:
+    def read_packed(
+        self, sequences: Any, starts: Any, first_state: Any, state: Any, few_rows: bool = False
+    ) -> tuple:
         """Reads rows that hold several sentences, one after the other; for inference on TensorFlow.
 
         Args:
@@ -202,6 +204,7 @@ class ProjectedLSTM(keras.layers.RNN):
             starts: bool (row, token). True at the first token of a sentence.
             first_state: `[h, c]` before each sentence, float (1, projection_dim) and (1, units).
             state: `[h, c]` before the first token of each row, float (row, …).
+            few_rows: whether to compute faster for at most 16 rows. Defaults to False.
 
         Returns:
             float (row, token, projection_dim), and `[h, c]` after the last token of each row.
@@ -211,7 +214,7 @@ class ProjectedLSTM(keras.layers.RNN):
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, row, feature)
         starts = ops.transpose(starts)[:, :, None]  # (token, row, 1)
         cell = self._cast_cell()
-        outputs, state = packed_recurrence(sequences, starts, first_state, state, cell)
+        outputs, state = packed_recurrence(sequences, starts, first_state, state, cell, few_rows)
         return ops.transpose(outputs, (1, 0, 2)), state
 
     def _cast_cell(self) -> Any:

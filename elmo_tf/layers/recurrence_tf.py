@@ -14,7 +14,7 @@ _MAX_UNROLLED = 32
 # Maximum size of a kernel that stays in the processor's cache from token to token.
 _SMALL_KERNEL = 2**21
 # Maximum number of rows for which reading the weights takes longer than computing.
-_FEW_ROWS = 16
+FEW_ROWS = 16
 FORGET_BIAS = 1.0
 
 
@@ -75,24 +75,24 @@ def recurrence(
     h, c = initial_state
     state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
 
-    def run(products):
-        sequences, gates = products(inputs if rows is None else rows.pack(inputs), cell)
+    num_rows = inputs.shape[1]
+    products = _products(cell, num_rows is not None and num_rows <= FEW_ROWS)
+    sequences, gates = products(inputs if rows is None else rows.pack(inputs), cell)
 
-        def step(state, *token):
-            h, c = state
-            return cell_outputs(*gates(h, *token), h, c, cell)[:2]
+    def step(state, *token):
+        h, c = state
+        return cell_outputs(*gates(h, *token), h, c, cell)[:2]
 
-        def step_with_output(state, *token):
-            h, c = step(state, *token)
-            return (h, c), (h,)
+    def step_with_output(state, *token):
+        h, c = step(state, *token)
+        return (h, c), (h,)
 
-        if rows is not None:
-            return rows.scan(step, sequences, state)
+    if rows is None:
         specs = [tf.TensorSpec(h.shape, h.dtype)]
-        (outputs,), last_state = scan(step_with_output, sequences, state, specs)
-        return stacked(outputs), list(last_state)
-
-    outputs, (last_h, last_c) = _with_faster_products(run, inputs, cell)
+        (outputs,), (last_h, last_c) = scan(step_with_output, sequences, state, specs)
+        outputs = stacked(outputs)
+    else:
+        outputs, (last_h, last_c) = rows.scan(step, sequences, state)
     return outputs, [last_h, tf.cast(last_c, c.dtype)]
 
 
@@ -102,53 +102,42 @@ def packed_recurrence(
     first_state: Sequence[tf.Tensor],
     state: Sequence[tf.Tensor],
     cell: Cell,
+    few_rows: bool = False,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """`recurrence` over rows that hold several sentences, one after the other, for inference.
 
     All steps have the same number of rows, so there is no padding to skip, and TensorFlow prepares
     its kernels for few shapes. `first_state`, each (1, width), replaces the state at the first
-    token of every sentence, which has True in `starts`, bool (token, row, 1).
+    token of every sentence, which has True in `starts`, bool (token, row, 1). `few_rows` is whether
+    there are at most `FEW_ROWS`, for which other products are faster.
     """
     h, c = state
     wide = at_least_32_bits(inputs.dtype)
     state = h, tf.cast(c, wide)
     first_state = first_state[0], tf.cast(first_state[1], wide)
 
-    def run(products):
-        sequences, gates = products(inputs, cell)
+    sequences, gates = _products(cell, few_rows)(inputs, cell)
 
-        def step(state, start, *token):
-            h, c = (
-                tf.where(start, first, last) for first, last in zip(first_state, state, strict=True)
-            )
-            h, c = cell_outputs(*gates(h, *token), h, c, cell)[:2]
-            return (h, c), (h,)
+    def step(state, start, *token):
+        h, c = (
+            tf.where(start, first, last) for first, last in zip(first_state, state, strict=True)
+        )
+        h, c = cell_outputs(*gates(h, *token), h, c, cell)[:2]
+        return (h, c), (h,)
 
-        specs = [tf.TensorSpec(h.shape, h.dtype)]
-        (outputs,), last_state = scan(step, [starts, *sequences], state, specs)
-        return stacked(outputs), list(last_state)
-
-    outputs, (last_h, last_c) = _with_faster_products(run, inputs, cell)
-    return outputs, [last_h, tf.cast(last_c, c.dtype)]
+    specs = [tf.TensorSpec(h.shape, h.dtype)]
+    (outputs,), (last_h, last_c) = scan(step, [starts, *sequences], state, specs)
+    return stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
 
 
-def _with_faster_products(run: Callable, inputs: tf.Tensor, cell: Cell) -> Any:
-    """Calls `run` with the function that prepares the products of the gates faster.
+def _products(cell: Cell, few_rows: bool) -> Callable[[tf.Tensor, Cell], tuple[list, Callable]]:
+    """The faster function that prepares the products of the gates with all inputs.
 
-    Such a function gets the inputs, float (…, feature), and the cell. It returns the sequences
-    whose items a step reads, and the function from `h` and these items to the activations of the
-    gates.
+    It gets the inputs, float (…, feature), and the cell. It returns the sequences whose items a
+    step reads, and the function from `h` and these items to the activations of the gates.
     """
-    if cell.kernel.shape.num_elements() > _SMALL_KERNEL:
-        return run(_separate_products)
-    num_rows = inputs.shape[1]
-    if num_rows is not None:
-        return run(_separate_products if num_rows <= _FEW_ROWS else _joint_products)
-    return tf.cond(
-        tf.shape(inputs)[1] <= _FEW_ROWS,
-        lambda: run(_separate_products),
-        lambda: run(_joint_products),
-    )
+    is_large = cell.kernel.shape.num_elements() > _SMALL_KERNEL
+    return _separate_products if is_large or few_rows else _joint_products
 
 
 def _joint_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:

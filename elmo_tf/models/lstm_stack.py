@@ -79,14 +79,16 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
             states.append(state)
         return outputs, states
 
-    def read_packed(self, inputs: Any, starts: Any, first_states: Any, states: Any) -> tuple:
+    def read_packed(
+        self, inputs: Any, starts: Any, first_states: Any, states: Any, few_rows: bool = False
+    ) -> tuple:
         """Reads rows that hold several sentences, one after the other, without boundaries.
 
         Equals separate calls, and is faster: every step reads the same number of rows, and all
         sentences share the steps of the boundaries. For inference on TensorFlow.
 
         Args:
-            inputs, starts: see `ProjectedLSTM.read_packed`.
+            inputs, starts, few_rows: see `ProjectedLSTM.read_packed`.
             first_states, states: `[h, c]` of each layer before each sentence and before the rows.
 
         Returns:
@@ -95,7 +97,7 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         outputs, new_states = [], []
         layers = zip(self.lstms, first_states, states, strict=True)
         for index, (lstm, first_state, state) in enumerate(layers):
-            output, state = lstm.read_packed(inputs, starts, first_state, state)
+            output, state = lstm.read_packed(inputs, starts, first_state, state, few_rows)
             inputs = self._add_skip(index, inputs, output)
             outputs.append(inputs)
             new_states.append(state)

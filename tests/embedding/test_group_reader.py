@@ -105,20 +105,25 @@ def sentence(length, seed=0):
 def windows(monkeypatch):
     """Sets windows of at most 8 tokens and records the (row, token) shapes that are read."""
     shapes = []
-    read_window = GroupReader._read_window.func
     monkeypatch.setattr(batches, "_LEAST_WINDOW", 2)
     monkeypatch.setattr(batches, "_MOST_WINDOW", 8)
 
-    def watched(reader):
-        compute = read_window(reader)
+    def watched(name):
+        graph_of = getattr(GroupReader, name)
 
-        def recorded(vectors, *others):
-            shapes.append(tuple(vectors.shape[1:3]))
-            return compute(vectors, *others)
+        def recorded(reader):
+            graph = graph_of.__get__(reader)
 
-        return recorded
+            def read(vectors, *others):
+                shapes.append(tuple(vectors.shape[1:3]))
+                return graph(vectors, *others)
 
-    monkeypatch.setattr(GroupReader, "_read_window", property(watched))
+            return read
+
+        return property(recorded)
+
+    for name in ("_read_window", "_read_window_of_few"):
+        monkeypatch.setattr(GroupReader, name, watched(name))
     return shapes
 
 

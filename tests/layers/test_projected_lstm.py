@@ -129,10 +129,8 @@ def test_the_last_output_is_that_of_the_last_real_token(unroll):
 
 
 @shapes
-@pytest.mark.parametrize("constant", ["_SMALL_KERNEL", "_FEW_ROWS", ""])
-def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, constant, monkeypatch):
-    if constant:
-        monkeypatch.setattr(recurrence_tf, constant, 0)
+@pytest.mark.parametrize("few_rows", [False, True])
+def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, few_rows):
     layer, tokens = layer_of(shape), random_tokens()
     first_state = [value[:1] for value in random_state(layer.cell.output_size)]
     state = [tf.zeros((BATCH, value.shape[1])) for value in first_state]
@@ -143,7 +141,9 @@ def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, constant
 
     packed = []
     for window in (slice(0, 2), slice(2, TOKENS)):
-        part, state = layer.read_packed(tokens[:, window], starts[:, window], first_state, state)
+        part, state = layer.read_packed(
+            tokens[:, window], starts[:, window], first_state, state, few_rows
+        )
         packed.append(part)
 
     packed = np.concatenate(packed, axis=1)
