@@ -60,8 +60,9 @@ class GroupReader:
             row = place.direction, place.row
             ids[*row, place.start : place.end] = tokens[place.sentence][:: _STEPS[place.direction]]
             starts[*row, place.start : place.start + 1] = True
-        first_states = self._first_states(self._table.boundaries)
-        states = tf.nest.map_structure(lambda state: tf.repeat(state, shape[1], 0), first_states)
+        states = tf.nest.map_structure(
+            lambda spec: tf.zeros((shape[1], spec.shape[1]), spec.dtype), self._state_specs()
+        )
         arrays: list[np.ndarray] = []
         # While a window is read, the vectors of the one before are copied.
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -71,7 +72,7 @@ class GroupReader:
                 states = tf.nest.map_structure(lambda state, n=num_rows: state[:n], states)
                 vectors = self._table.vectors(ids[part])
                 read = self._read_window_of_few if num_rows <= FEW_ROWS else self._read_window
-                layers, states = read(vectors, starts[part], first_states, states)
+                layers, states = read(vectors, starts[part], self._table.boundaries, states)
                 layers = [layer.numpy() for layer in layers]  # (row, …, token, feature) each
                 if not arrays:
                     _, *others, _, width = layers[0].shape
@@ -89,18 +90,6 @@ class GroupReader:
         return self._choice.arranged(array)
 
     @functools.cached_property
-    def _first_states(self) -> Callable[[tf.Tensor], Any]:
-        """The graph of the states before each sentence, from `TokenTable.boundaries`."""
-
-        def first_states(boundaries):
-            states = self._bilm.boundary_states(tf.cast(boundaries, self._bilm.compute_dtype))
-            return [[[h, tf.cast(c, tf.float32)] for h, c in stack] for stack in states]
-
-        # Not a decorated method: TensorFlow warns of those that many objects trace.
-        spec = tf.TensorSpec((2, self._bilm.config.lstm.projection_dim), tf.float32)
-        return tf.function(first_states, autograph=False).get_concrete_function(spec)
-
-    @functools.cached_property
     def _read_window(self) -> Callable[..., tuple[list[tf.Tensor], Any]]:
         return self._window_graph(few_rows=False)
 
@@ -111,16 +100,16 @@ class GroupReader:
     def _window_graph(self, few_rows: bool) -> Callable[..., tuple[list[tf.Tensor], Any]]:
         """The graph that reads one window of all rows in each direction, for all shapes.
 
-        Its arguments: token vectors, float32 (direction, row, token, projection_dim); for the
-        others see `LSTMStack.read_packed`. Its results: for each direction, float32
-        (row, …, token, feature), in reading order; and the new states.
+        Its arguments: token vectors, float32 (direction, row, token, projection_dim); starts, see
+        `LSTMStack.read_packed`; `TokenTable.boundaries`; states. Its results: for each direction,
+        float32 (row, …, token, feature), in reading order; and the new states.
         """
-        lstm, dtype = self._bilm.config.lstm, self._bilm.compute_dtype
-        num_directions = self._bilm.config.num_directions
+        width, dtype = self._bilm.config.lstm.projection_dim, self._bilm.compute_dtype
 
-        def read_window(vectors, starts, first_states, states):
+        def read_window(vectors, starts, boundaries, states):
             vectors = tf.unstack(tf.cast(vectors, dtype))
             starts = tf.unstack(starts)
+            first_states = self._bilm.boundary_states(tf.cast(boundaries, dtype))
             directions = zip(
                 self._bilm.lstm_stacks, vectors, starts, first_states, states, strict=True
             )
@@ -134,17 +123,21 @@ class GroupReader:
             ]
             return layers, [states for _, states in read]
 
-        def specs(num_rows):
-            h, c = lstm.state_sizes
-            state = [tf.TensorSpec((num_rows, h), dtype), tf.TensorSpec((num_rows, c), tf.float32)]
-            return [[state] * lstm.num_layers] * num_directions
-
+        count = self._bilm.config.num_directions
+        # Not a decorated method: TensorFlow warns of those that many objects trace.
         return tf.function(read_window, autograph=False).get_concrete_function(
-            tf.TensorSpec((num_directions, None, None, lstm.projection_dim), tf.float32),
-            tf.TensorSpec((num_directions, None, None), tf.bool),
-            specs(1),
-            specs(None),
+            tf.TensorSpec((count, None, None, width), tf.float32),
+            tf.TensorSpec((count, None, None), tf.bool),
+            tf.TensorSpec((2, width), tf.float32),
+            self._state_specs(),
         )
+
+    def _state_specs(self) -> list[list[list[tf.TensorSpec]]]:
+        lstm = self._bilm.config.lstm
+        dtypes = self._bilm.compute_dtype, tf.float32  # the cell state is not rounded
+        sizes = zip(lstm.state_sizes, dtypes, strict=True)
+        state = [tf.TensorSpec((None, size), dtype) for size, dtype in sizes]
+        return [[state] * lstm.num_layers] * self._bilm.config.num_directions
 
 
 class _Place(NamedTuple):

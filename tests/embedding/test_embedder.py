@@ -279,13 +279,12 @@ def test_graphs_are_traced_once_and_without_warnings_for_many_embedders(bilm, ca
         embedder = Embedder(bilm, batch_tokens=16)
         embedder.encode("the cat")
         reader = embedder._read_group
-        graphs = reader._read_window, reader._first_states, reader._table._encode_rows
+        graphs = reader._read_window_of_few, reader._table._encode_rows
         for sentence in ("a longer sentence than that", "서울", "", "a " * 600)[
             : 2 if number else 4
         ]:
             embedder.encode(sentence)
-        found = reader._read_window, reader._first_states, reader._table._encode_rows
-        assert found == graphs
+        assert (reader._read_window_of_few, reader._table._encode_rows) == graphs
 
     assert not [record for record in caplog.records if "retracing" in record.getMessage()]
 
