@@ -108,10 +108,7 @@ def _tasks() -> str:
 
 
 def _ensembles() -> str:
-    try:
-        found = measured("ensembles")
-    except FileNotFoundError:
-        return "Not measured yet."
+    found = measured("ensembles")
     rows = []
     for name, scores in found.items():
         metric = STUDIES[name].metrics[0]
@@ -340,10 +337,7 @@ def _trials() -> str:
 
 
 def _which_vectors() -> str:
-    try:
-        found = measured("which_vectors")
-    except FileNotFoundError:
-        return "Not measured yet."
+    found = measured("which_vectors")
     rows = []
     for one in found:
         speed = round(statistics.median(one["tokens_per_second"]), -2)
