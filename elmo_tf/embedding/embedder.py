@@ -45,7 +45,7 @@ OUTPUTS = ("sentence", "token")
 # The first group of a stream is smaller, so that the first results come early.
 _FIRST_BATCHES_AHEAD = 4
 # Maximum memory for the vectors of long sentences that are read ahead, in bytes.
-_GROUP_MEMORY = 2**28
+_GROUP_MEMORY = 2**29
 
 
 class Embedder:
