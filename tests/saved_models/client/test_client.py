@@ -1,15 +1,12 @@
-"""Addresses and options of a client, and its answers, which are the same over gRPC and REST."""
+"""Addresses and options of a client, and its answers."""
 
 import grpc
 import numpy as np
 import pandas
 import pytest
-import tensorflow as tf
 
-from elmo_tf.saved_models.client.calls import ServerError
 from elmo_tf.saved_models.client.client import Client
-from elmo_tf.saved_models.client.rest import response_arrays
-from serving_requests import assert_refused, infos
+from serving_requests import assert_refused
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +82,10 @@ def test_an_unknown_model_signature_or_output_is_an_error(client):
         assert_refused(grpc.StatusCode.NOT_FOUND, message, other.metadata)
         message = "NOT_FOUND: Could not find any versions of model bert"
         assert_refused(grpc.StatusCode.NOT_FOUND, message, other.status)
-    # Over REST, both of these are 400.
     code = grpc.StatusCode.INVALID_ARGUMENT
     message = "not found in signature: layers .* in the set {default,elmo,sequence_len,word_emb}"
     assert_refused(code, message, client.predict, ["a"], outputs="layers")
-    if not client.address.startswith("http"):
-        code = grpc.StatusCode.FAILED_PRECONDITION
+    code = grpc.StatusCode.FAILED_PRECONDITION
     message = 'Serving signature key "images" not found'
     assert_refused(code, message, client.predict, ["a"], signature="images")
 
@@ -118,7 +113,7 @@ def test_a_closed_client_raises_an_error(address):
             function(*arguments)
 
 
-BAD_ADDRESS = "must be host:port .* localhost:8500, or begin with grpc://.*, but is '{}'"
+BAD_ADDRESS = "must be host:port .* localhost:8500, or begin with grpc:// or grpcs://, but is '{}'"
 OTHERS = ("ftp://localhost:1", "grpc://localhost", "grpcs://localhost", "a b:1", "h:x", "localhost")
 
 
@@ -126,7 +121,10 @@ OTHERS = ("ftp://localhost:1", "grpc://localhost", "grpcs://localhost", "a b:1",
     ("address", "options", "message"),
     [
         *((address, {}, BAD_ADDRESS.format(address)) for address in (*OTHERS, "")),
-        *((url, {}, f"has no host: '{url}'") for url in ("http://:8501", "https:///v1")),
+        *(
+            (url, {}, f"uses gRPC: .*8500.*, but is '{url}'.*REST.*NAME:predict.*client.md")
+            for url in ("http://localhost:8501", "HTTPS://host/path")
+        ),
         *(
             ("localhost:1", {"retries": retries}, rf"`retries` must be 0 … 4, but is {retries}\.")
             for retries in (-1, 5)
@@ -156,45 +154,5 @@ def test_grpc_addresses_are_accepted(address):
 
 
 def test_a_missing_certificate_is_an_error(tmp_path):
-    for address in ("grpcs://localhost:1", "https://localhost:1"):
-        with pytest.raises(FileNotFoundError, match=r"ca\.pem"):
-            Client(address, root_certificates=tmp_path / "ca.pem")
-
-
-@pytest.mark.parametrize(("value", "shape"), [([], (0, 0, 4)), ([[], []], (2, 0, 4))])
-def test_axes_after_an_empty_axis_come_from_the_signature(value, shape):
-    known = infos(elmo=("float32", [None, None, 4]), n=("int32", [None]))
-    array = response_arrays({"outputs": {"elmo": value, "n": []}}, ["elmo"], known)["elmo"]
-    assert (array.shape, array.dtype) == (shape, np.float32)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "known", "name"),
-    [([], infos(y=("float32", [None])), "y"), (["y"], {}, "y"), ([], {}, "outputs")],
-)
-def test_a_single_output_without_a_name_is_read(wanted, known, name):
-    (pair,) = response_arrays({"outputs": [1.5, 2.0]}, wanted, known).items()
-    assert (pair[0], pair[1].tolist(), pair[1].dtype) == (name, [1.5, 2.0], np.float32)
-
-
-def test_a_single_output_may_be_bytes():
-    known = infos(y=("string", []))
-    assert response_arrays({"outputs": {"b64": "/w=="}}, [], known)["y"].tolist() == b"\xff"
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "uint64", "bool"])
-def test_types_come_from_the_signature(dtype):
-    known = infos(y=(dtype, [None]), z=("int32", []))
-    array = response_arrays({"outputs": {"y": [0, 1], "z": 5}}, ["y"], known)["y"]
-    assert array.dtype == tf.as_dtype(dtype).as_numpy_dtype
-    np.testing.assert_array_equal(array.astype(np.float32), [0, 1])
-
-
-def test_a_missing_output_is_an_error_that_lists_the_others():
-    with pytest.raises(ServerError, match=r"signature: c Outputs .* in the set \{a,b\}"):
-        response_arrays({"outputs": {"b": [1], "a": [2]}}, ["c"], {})
-
-
-def test_a_string_in_a_float_output_is_a_value_error():
-    with pytest.raises(ValueError, match="could not convert string to float"):
-        response_arrays({"outputs": [["x"]]}, ["y"], infos(y=("float32", [None, 1])))
+    with pytest.raises(FileNotFoundError, match=r"ca\.pem"):
+        Client("grpcs://localhost:1", root_certificates=tmp_path / "ca.pem")

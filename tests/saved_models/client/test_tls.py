@@ -1,7 +1,6 @@
 """TLS certificates of servers and clients."""
 
 import shutil
-import ssl
 import subprocess
 
 import grpc
@@ -13,8 +12,6 @@ from serving_requests import assert_refused
 
 if shutil.which("openssl") is None:
     pytest.skip("certificates are made by the command openssl", allow_module_level=True)
-
-ANSWER = 200, {}, b'{"outputs": [[[1.0]]]}'
 
 
 @pytest.fixture(scope="module")
@@ -34,41 +31,30 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture
-def secure_address(files, grpc_server, http_server, lengths):
-    """`secure_address(scheme, verifies_client)` gives the address of a new server."""
+def secure_address(files, grpc_server, lengths):
+    """`secure_address(verifies_client)` gives the address of a new server."""
 
-    def start(scheme, verifies_client=False):
-        key, certificate = files
-        if scheme == "grpcs":
-            credentials = grpc.ssl_server_credentials(
-                [(key.read_bytes(), certificate.read_bytes())],
-                certificate.read_bytes() if verifies_client else None,
-                verifies_client,
-            )
-            return f"grpcs://localhost:{grpc_server(lengths, credentials=credentials)}"
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(certificate, key)
-        if verifies_client:
-            tls.load_verify_locations(certificate)
-            tls.verify_mode = ssl.CERT_REQUIRED
-        return f"https://localhost:{http_server(lambda *request: ANSWER, tls)}"
+    def start(verifies_client=False):
+        key, certificate = (file.read_bytes() for file in files)
+        credentials = grpc.ssl_server_credentials(
+            [(key, certificate)], certificate if verifies_client else None, verifies_client
+        )
+        return f"grpcs://localhost:{grpc_server(lengths, credentials=credentials)}"
 
     return start
 
 
-@pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_only_a_server_with_a_trusted_certificate_is_accepted(secure_address, files, scheme):
-    with Client(secure_address(scheme), root_certificates=files[1]) as client:
+def test_only_a_server_with_a_trusted_certificate_is_accepted(secure_address, files):
+    with Client(secure_address(), root_certificates=files[1]) as client:
         np.testing.assert_array_equal(client.predict(["a"])["elmo"], [[[1.0]]])
-    with Client(secure_address(scheme), retries=0) as client:
+    with Client(secure_address(), retries=0) as client:
         message = r"(?i)certificate.?verify.?failed"
         assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.predict, ["a"])
 
 
-@pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_a_server_may_require_a_client_certificate(secure_address, files, scheme):
+def test_a_server_may_require_a_client_certificate(secure_address, files):
     key, certificate = files
-    address = secure_address(scheme, verifies_client=True)
+    address = secure_address(verifies_client=True)
     identity = {"client_key": key, "client_certificate": certificate}
     with Client(address, root_certificates=certificate, **identity) as client:
         assert client.predict(["a"])["elmo"].shape == (1, 1, 1)

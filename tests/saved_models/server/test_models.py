@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 import time
-from contextlib import ExitStack
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,7 @@ from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.models import Model, State
 from elmo_tf.saved_models.versions import check_new_version, versions_in
 from reference import tf1_training
-from serving_requests import asking
+from serving_requests import asking, outputs_over_rest
 
 
 class Loader:
@@ -162,12 +161,16 @@ def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
 def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
     """A broken version does not replace a loaded one, and its error is reported."""
     shutil.copytree(model_directory / "1", tmp_path / "1")
-    with serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server, ExitStack() as stack:
-        addresses = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
-        clients = [stack.enter_context(Client(address, retries=0)) for address in addresses]
+    with (
+        serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server,
+        Client(f"localhost:{server.port}", retries=0) as client,
+    ):
 
-        def scale(client):
+        def scale():
             return client.predict(["a"])["elmo"][0, 0, 0]
+
+        def scale_over_rest():
+            return outputs_over_rest(server, ["a"])["elmo"][0, 0, 0]
 
         def wait_for(condition):
             end = time.monotonic() + 20
@@ -175,17 +178,16 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(model_direc
                 assert time.monotonic() < end
                 time.sleep(0.01)
 
-        for client in clients:
-            stack.enter_context(asking(lambda client=client: client.predict(["a"]), 2))
-        (tmp_path / "2").mkdir()
-        (tmp_path / "2" / "saved_model.pb").write_bytes(b"broken")
-        wait_for(lambda: clients[0].status().get(2) == "END")
-        assert {scale(client) for client in clients} == {10}
-        shutil.copytree(model_directory / "2", tmp_path / ".3")
-        (tmp_path / ".3").rename(tmp_path / "3")
-        wait_for(lambda: scale(clients[0]) == 100)
-        assert scale(clients[1]) == 100
-        assert clients[0].status() == {3: "AVAILABLE", 2: "END", 1: "END"}
+        with asking(scale, 2), asking(scale_over_rest, 2):
+            (tmp_path / "2").mkdir()
+            (tmp_path / "2" / "saved_model.pb").write_bytes(b"broken")
+            wait_for(lambda: client.status().get(2) == "END")
+            assert scale() == scale_over_rest() == 10
+            shutil.copytree(model_directory / "2", tmp_path / ".3")
+            (tmp_path / ".3").rename(tmp_path / "3")
+            wait_for(lambda: scale() == 100)
+            assert scale_over_rest() == 100
+            assert client.status() == {3: "AVAILABLE", 2: "END", 1: "END"}
 
 
 SENTENCES = ["the cat sat", "", "한국어 a"]
