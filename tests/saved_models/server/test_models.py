@@ -257,6 +257,8 @@ def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, me
     for name in ("empty", "1"):
         (tmp_path / name).mkdir()
     (tmp_path / "1" / "saved_model.pb").touch()
+    (tmp_path / "1" / "assets").mkdir()
+    (tmp_path / "1" / "assets" / "options.json").touch()
     with pytest.raises(OSError, match=message):
         serve(source, port=0, rest_port=None)
 
