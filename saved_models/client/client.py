@@ -21,6 +21,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from elmo_tf.config_checks import check_int
 from elmo_tf.saved_models.client.calls import (
     MAX_RETRIES,
     Calls,
@@ -83,11 +84,8 @@ class Client:
         client_certificate: str | os.PathLike | None = None,
         headers: Mapping[str, str] | None = None,
     ):
-        if batch_size < 1 or batch_tokens < 1:
-            raise ValueError(
-                f"`batch_size` and `batch_tokens` must be at least 1, but are {batch_size} and "
-                f"{batch_tokens}."
-            )
+        check_int(batch_size, "batch_size", ge=1)
+        check_int(batch_tokens, "batch_tokens", ge=1)
         self.address = address
         self.timeout = timeout
         self._spec = model_pb2.ModelSpec(name=model)
@@ -101,7 +99,6 @@ class Client:
         self._limits = batch_size, batch_tokens
         # Empty if the server returns none.
         self._signatures: Mapping[str, meta_graph_pb2.SignatureDef] | None = None
-        self._closed = False
 
     def predict(
         self,
@@ -152,7 +149,6 @@ class Client:
         signature: str | None,
         calls: Calls,
     ) -> Arrays:
-        self._check_open()
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         sentences = list(checked_sentences(sentences))
         batches = list(sentence_batches(sentences, *self._limits)) or [[]]
@@ -185,9 +181,7 @@ class Client:
         Raises:
             TypeError, ValueError, ServerError: see `predict`; raised at the sentence concerned.
         """
-        if in_flight < 1:
-            raise ValueError(f"`in_flight` must be at least 1, but is {in_flight}.")
-        self._check_open()
+        check_int(in_flight, "in_flight", ge=1)
 
         def rows() -> Iterator[Arrays]:
             batches = sentence_batches(checked_sentences(sentences), *self._limits)
@@ -210,7 +204,6 @@ class Client:
         Raises:
             ServerError: the server is unreachable, or has rejected the request.
         """
-        self._check_open()
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
         response = self._result(self._start(self._models.GetModelStatus, request))
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
@@ -228,18 +221,16 @@ class Client:
         Raises:
             ServerError: the server is unreachable, or has rejected the request.
         """
-        self._check_open()
-        response = self._metadata()
+        version, known = self._metadata()
         signatures = {
             name: {"inputs": _described(signature.inputs), "outputs": _described(signature.outputs)}
-            for name, signature in sorted(_signatures_in(response).items())
+            for name, signature in sorted(known.items())
             if signature.method_name  # signatures that only initialize the model have none
         }
-        return {"version": response.model_spec.version.value, "signatures": signatures}
+        return {"version": version, "signatures": signatures}
 
     def close(self) -> None:
         """Closes the connection."""
-        self._closed = True
         self._channel.close()
 
     def __enter__(self) -> "Client":
@@ -247,10 +238,6 @@ class Client:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ValueError("The client is closed.")
 
     def _start(
         self, method: grpc.UnaryUnaryMultiCallable, request: Message, deadline: float | None = None
@@ -296,11 +283,15 @@ class Client:
 
     def _metadata(
         self, deadline: float | None = None
-    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
+    ) -> tuple[int, Mapping[str, meta_graph_pb2.SignatureDef]]:
+        """Returns the version and its signatures."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=self._spec, metadata_field=["signature_def"]
         )
-        return self._result(self._start(self._predictions.GetModelMetadata, request, deadline))
+        response = self._result(self._start(self._predictions.GetModelMetadata, request, deadline))
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(signatures)
+        return response.model_spec.version.value, signatures.signature_def
 
     def _plan(
         self, signature: str, outputs: str | Sequence[str], deadline: float | None = None
@@ -309,7 +300,7 @@ class Client:
         known = self._signatures  # another thread may reset it
         if known is None:
             try:
-                known = _signatures_in(self._metadata(deadline))
+                _, known = self._metadata(deadline)
             except ServerError as error:
                 if error.code() in _UNREACHABLE:
                     raise
@@ -319,18 +310,12 @@ class Client:
         return OutputPlan(wanted, known[signature].outputs if signature in known else {})
 
 
-def _signatures_in(
-    response: get_model_metadata_pb2.GetModelMetadataResponse,
-) -> Mapping[str, meta_graph_pb2.SignatureDef]:
-    signatures = get_model_metadata_pb2.SignatureDefMap()
-    response.metadata["signature_def"].Unpack(signatures)
-    return signatures.signature_def
-
-
 def _described(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:
-    described = {}
-    for name, info in sorted(infos.items()):
-        shape = tf.TensorShape(info.tensor_shape)
-        size = None if shape.rank is None else shape.as_list()
-        described[name] = {"dtype": tf.as_dtype(info.dtype).name, "shape": size}
-    return described
+    shapes = {name: tf.TensorShape(infos[name].tensor_shape) for name in sorted(infos)}
+    return {
+        name: {
+            "dtype": tf.as_dtype(infos[name].dtype).name,
+            "shape": None if shape.rank is None else shape.as_list(),
+        }
+        for name, shape in shapes.items()
+    }
