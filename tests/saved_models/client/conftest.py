@@ -8,11 +8,19 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from elmo_tf.saved_models import Client
+
 
 @pytest.fixture(scope="session")
 def address(server):
     """The address of the server of the small model."""
     return f"127.0.0.1:{server.port}"
+
+
+@pytest.fixture(scope="session")
+def client(address):
+    with Client(address) as client:
+        yield client
 
 
 @pytest.fixture

@@ -2,17 +2,10 @@
 
 import grpc
 import numpy as np
-import pandas
 import pytest
 
 from elmo_tf.saved_models.client.client import Client
 from serving_requests import assert_refused
-
-
-@pytest.fixture(scope="module")
-def client(address):
-    with Client(address) as client:
-        yield client
 
 
 @pytest.mark.parametrize("batch_size", [99, 2])
@@ -29,8 +22,6 @@ def test_strings_and_lists_of_tokens_give_the_requested_outputs(address, batch_s
             wanted = 100 * lengths[..., None] * np.arange(1, 7)
             np.testing.assert_allclose(answer["elmo"], wanted)
         assert client.predict(padded, "sequence_len")["sequence_len"].tolist() == [2, 1]
-        thirds = client.predict(["a b dd"], "default")["default"][0]
-        np.testing.assert_array_equal(thirds, np.arange(400, 2401, 400, np.float32) / np.float32(3))
         assert list(client.predict(["a"], ())) == ["default", "elmo", "sequence_len", "word_emb"]
 
 
@@ -38,9 +29,6 @@ def test_strings_and_lists_of_tokens_give_the_requested_outputs(address, batch_s
     ("sentences", "message"),
     [
         ([["a"], ["b", 5]], "Token 1 of sentence 1 is 5"),
-        ({"text": ["a b"]}, "not a table"),
-        (pandas.DataFrame({"text": ["a b"], "label": 1}), "not a table"),
-        (np.array([["a b"], ["c"]]), "Pass sentences as strings"),
         (["a", ["d"]], r"sentence 1 is \['d'\] and has another type than"),
         ([["a"], ["", "c"]], "Sentence 1 has an empty token"),
         ("abc", "not one string: 'abc'"),
@@ -76,18 +64,15 @@ def test_a_version_can_be_requested(address):
 
 
 def test_an_unknown_model_signature_or_output_is_an_error(client):
+    code = grpc.StatusCode.NOT_FOUND
     with Client(client.address, model="bert") as other:
-        message = r"NOT_FOUND: Servable not found for request: Latest\(bert\)"
-        assert_refused(grpc.StatusCode.NOT_FOUND, message, other.predict, ["a"])
-        assert_refused(grpc.StatusCode.NOT_FOUND, message, other.metadata)
-        message = "NOT_FOUND: Could not find any versions of model bert"
-        assert_refused(grpc.StatusCode.NOT_FOUND, message, other.status)
+        for call in (other.metadata, lambda: other.predict(["a"])):
+            assert_refused(code, r"Servable not found for request: Latest\(bert\)", call)
+        assert_refused(code, "Could not find any versions of model bert", other.status)
     code = grpc.StatusCode.INVALID_ARGUMENT
-    message = "not found in signature: layers .* in the set {default,elmo,sequence_len,word_emb}"
-    assert_refused(code, message, client.predict, ["a"], outputs="layers")
+    assert_refused(code, "in signature: layers .* in the set {d", client.predict, ["a"], "layers")
     code = grpc.StatusCode.FAILED_PRECONDITION
-    message = 'Serving signature key "images" not found'
-    assert_refused(code, message, client.predict, ["a"], signature="images")
+    assert_refused(code, 'key "images" not found', client.predict, ["a"], signature="images")
 
 
 def test_the_metadata_describes_the_signatures(client):

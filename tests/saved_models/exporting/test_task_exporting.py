@@ -201,9 +201,6 @@ def test_labels_and_a_card_are_beside_the_model(exported):
     assert "at the input and the output" in card_of_tags
 
 
-def test_an_existing_version_and_invalid_arguments_are_refused(exported, tmp_path):
-    model, folder = exported("pairs")
-    with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 2` or `--overwrite`"):
-        export_task(model, folder)
+def test_other_objects_are_refused(tmp_path):
     with pytest.raises(TypeError, match="A task model can be exported"):
         export_task("ner", tmp_path)

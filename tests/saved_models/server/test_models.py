@@ -12,7 +12,7 @@ import tensorflow as tf
 from elmo_tf.saved_models import Client, serve
 from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.models import Model, State
-from elmo_tf.saved_models.versions import check_new_version, versions_in
+from elmo_tf.saved_models.versions import versions_in
 from reference import tf1_training
 from serving_requests import asking, outputs_over_rest
 
@@ -273,14 +273,3 @@ def test_versions_are_numbered_folders_with_a_model(tmp_path):
     folders = {1: "1", 7: "007", 2**63 - 1: str(2**63 - 1)}
     assert versions_in(tmp_path) == {number: tmp_path / name for number, name in folders.items()}
     assert versions_in(tmp_path / "nowhere") == {}
-
-
-def test_an_existing_version_is_an_error_that_suggests_the_next(tmp_path):
-    for name in ("1", "3"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "saved_model.pb").touch()
-
-    with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 4` or `--overwrite` "):
-        check_new_version(tmp_path, 1, overwrite=False)
-    check_new_version(tmp_path, 1, overwrite=True)
-    check_new_version(tmp_path, 2, overwrite=False)

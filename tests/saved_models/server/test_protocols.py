@@ -23,6 +23,7 @@ from serving_requests import (
     SENTENCES,
     assert_bad,
     assert_refused,
+    outputs_over_rest,
     predict,
     predict_rest,
     send,
@@ -47,6 +48,12 @@ def test_rest_takes_instances_and_inputs(server):
         assert [row[name] for row in by_row["predictions"]] == by_column["outputs"][name]
     elmo = np.array(by_column["outputs"]["elmo"])
     np.testing.assert_allclose(elmo, 100 * np.array([[1, 2], [3, 0]])[..., None] * np.arange(1, 7))
+
+
+def test_numbers_are_exact_over_rest_and_no_sentences_give_no_rows(server):
+    thirds = outputs_over_rest(server, ["a b dd"])["default"][0].astype(np.float32)
+    np.testing.assert_array_equal(thirds, np.arange(400, 2401, 400, np.float32) / np.float32(3))
+    assert outputs_over_rest(server, [])["default"].tolist() == []
 
 
 def test_every_type_is_sent_and_received(server, channel):
@@ -281,6 +288,8 @@ def test_the_status_names_states_and_errors(model_directory, tmp_path):
         }
         assert (newest["version"], newest["state"]) == ("2", "END")
         assert "saved_model.pb" in newest["status"]["error_message"]
+        _, _, text = send(server, "GET", "/v1/models/elmo/versions/1")
+        assert json.loads(text) == {"model_version_status": [older]}
         for path, message in (("bert", "any versions of model bert"), ("elmo/versions/5", "n 5")):
             status, _, text = send(server, "GET", f"/v1/models/{path}")
             assert_bad((status, json.loads(text)), message, 404)
