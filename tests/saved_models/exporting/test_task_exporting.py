@@ -10,9 +10,9 @@ import tensorflow as tf
 from elmo_tf.models.bilm import copied_bilm
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
-from elmo_tf.tasks import BiDAF, CoreferenceModel, Ensemble, SRLTagger
+from elmo_tf.tasks import Ensemble
 from serving_requests import outputs_over_rest
-from task_models import embeddings, new_model, padded, predicate_tagger, some_inputs
+from task_models import new_model, padded, predicate_tagger, some_inputs
 
 PASSAGES = ["the cat sat on the mat .", "Zürich"]
 QUESTIONS = ["where did the cat sit ?", "which city"]
@@ -30,7 +30,6 @@ KINDS = [*SLOW, "roles", "documents", "tags", "pairs"]
 @pytest.fixture(scope="module")
 def exported(bilm, tmp_path_factory):
     """Returns the model of a kind, and its exported folder. Tests must not change them."""
-    roles = ["O", "B-V", "I-V", "B-A0", "I-A0"]
 
     def plain_roles():
         model = new_model("srl", bilm, num_layers=2)
@@ -38,12 +37,10 @@ def exported(bilm, tmp_path_factory):
         return model
 
     new = {
-        "answers": lambda: BiDAF(embeddings(), units=4),
-        "roles": lambda: SRLTagger(roles, embeddings(), units=4, num_layers=2, predicate_dim=3),
+        "answers": lambda: new_model("bidaf"),
+        "roles": lambda: new_model("srl", num_layers=2),
         "plain": plain_roles,
-        "documents": lambda: CoreferenceModel(
-            embeddings(), units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
-        ),
+        "documents": lambda: new_model("coref", genres=(), mention_loss=1.0),
         "tags": lambda: new_model("tagger", bilm, "both", units=(5,)),
         "pairs": lambda: new_model("esim"),
         "ensemble": lambda: Ensemble(  # each with its own copy of the biLM
