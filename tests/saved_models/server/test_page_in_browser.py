@@ -345,5 +345,5 @@ def test_an_unknown_kind_of_model_and_server_errors_are_reported(page):
     page.tab.evaluate("document.querySelector('#sentence').value = '\\ud800'")
     page.tab.click("document.querySelector('#compare')")
     page.wait()
-    assert page.message().startswith("The server rejected the request: A string of strings is not")
+    assert page.message().startswith("The server rejected the request: Expected strings to hold")
     assert not page.is_visible("#results")
