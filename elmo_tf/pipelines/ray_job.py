@@ -117,10 +117,11 @@ def embed_with_ray(
     model = _absolute(model)
     vectors = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
     text = {"format": format, "token_column": token_column}
-    worker = {"embedder": {"bilm_or_path": model, **vectors}, "text": text, "options": options}
+    worker = {"embedder": (model, *vectors.values()), "text": text, "options": options}
     settings = {
         "version of elmo_tf": __version__,
-        **worker["embedder"],
+        "model": model,
+        **vectors,
         **text,
         "options": vars(options),
         "digest of the model": _digest(model),
@@ -181,11 +182,9 @@ def _states(files: list[str]) -> list[list[Any]]:
 
 def _digest(model: Any) -> str | None:
     """A digest of the files of a local model; None for the name or URL of a model."""
-    if isinstance(model, tuple | list):
-        files = list(map(Path, model))
-    else:
-        path = Path(model)
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    files = list(map(Path, model if isinstance(model, tuple | list) else [model]))
+    if files[0].is_dir():
+        files = sorted(files[0].rglob("*"))
     if not all(file.exists() for file in files):
         return None
     digest = hashlib.sha256()
@@ -251,7 +250,7 @@ class _ShardWriter:
     """
 
     def __init__(
-        self, num_cpus: int, embedder: dict[str, Any], text: dict[str, Any], options: OutputOptions
+        self, num_cpus: int, embedder: tuple[Any, ...], text: dict[str, Any], options: OutputOptions
     ):
         limit_threads(num_cpus)
         self._arguments = embedder
@@ -260,7 +259,7 @@ class _ShardWriter:
 
     @functools.cached_property
     def _embedder(self) -> Embedder:
-        return Embedder(**self._arguments)
+        return Embedder(*self._arguments)
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))

@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -229,16 +230,11 @@ def arguments_of(command, monkeypatch):
     """Runs `elmo-tf serve` without a server; returns the arguments of `serve`, or an error."""
 
     def run(*options):
-        calls = []
-
-        def serve(*arguments, **named):
-            calls.append((arguments, named))
-            raise KeyboardInterrupt  # as Ctrl-C would
-
-        monkeypatch.setattr(server, "serve", serve)
+        called = Mock(side_effect=KeyboardInterrupt)  # as Ctrl-C would
+        monkeypatch.setattr(server, "serve", called)
         monkeypatch.setattr(signal, "signal", lambda *arguments: None)
         status, _, err = command("serve", *options)
-        return calls[0] if status == 0 else (status, err)
+        return called.call_args if status == 0 else (status, err)
 
     return run
 
