@@ -141,7 +141,6 @@ class OutputPlan:
     """
 
     def __init__(self, wanted: Sequence[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]):
-        self.infos = infos
         self.requested = self._wanted = list(dict.fromkeys(wanted))
         self.with_tokens = {name for name, info in infos.items() if _has_token_axis(name, info)}
         if LENGTHS in infos and not self.with_tokens.isdisjoint(wanted):

@@ -23,15 +23,6 @@ def versions_in(directory: Path) -> dict[int, Path]:
     }
 
 
-def newest_version(path: str | os.PathLike) -> Path | None:
-    """Returns the folder of an exported model or of its newest version; None if there is none."""
-    path = Path(path)
-    if (path / "saved_model.pb").is_file():
-        return path
-    versions = versions_in(path)
-    return versions[max(versions)] if versions else None
-
-
 def check_new_version(directory: str | os.PathLike, version: int, overwrite: bool) -> None:
     """Checks that a version may be written to the directory of a model.
 

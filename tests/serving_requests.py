@@ -8,6 +8,7 @@ import socket
 import threading
 
 import grpc
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
@@ -67,6 +68,18 @@ def predict_rest(server, body, path="/v1/models/elmo"):
     """Sends a prediction request to the REST port; returns status and document of the answer."""
     status, _, text = send(server, "POST", f"{path}:predict", body)
     return status, json.loads(text)
+
+
+def outputs_over_rest(server, strings, path="/v1/models/elmo", signature=""):
+    """Returns the outputs for `strings` as arrays, text as bytes."""
+    body = {"signature_name": signature, "inputs": {"strings": strings}}
+    status, document = predict_rest(server, body, path)
+    assert status == 200, document
+    arrays = {name: np.array(values) for name, values in document["outputs"].items()}
+    return {
+        name: np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
+        for name, array in arrays.items()
+    }
 
 
 def assert_refused(code, message, function, *args, **kwargs):

@@ -202,7 +202,8 @@ def test_train_names_missing_options_without_a_run_to_resume(command, trained):
         (("embed", "no", "text.txt", "out.csv"), "must end in .hdf5, .h5, .parquet"),
         (("plot", "training", "no", "--output", "a.png"), "There is no training log no."),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
-        (("query", "http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE"),
+        (("query", "localhost:1", "a", "--timeout", "0.5"), "did not answer within 0.5 s"),
+        (("query", "http://localhost:1", "a"), "The client uses gRPC: the address must be host:p"),
     ],
 )
 def test_errors_exit_with_status_1_and_one_line(command, arguments, message):

@@ -226,6 +226,11 @@ def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
     homes = sorted(homes, key=lambda home: (len(home.parts), home))
     homes = [home for home in homes if len(home.parts) == len(homes[0].parts)]
     if not homes:
+        if any((*folder.glob("saved_model.pb"), *folder.glob("*/saved_model.pb"))):
+            raise FileNotFoundError(
+                f"{shown} is an exported model (a SavedModel), not a checkpoint: pass the "
+                "checkpoint from which it was exported."
+            )
         raise FileNotFoundError(f"There is no *{OPTIONS_FILE} in {shown}.")
     if len(homes) > 1:
         names = ", ".join(str(home.relative_to(folder)) for home in homes)
@@ -236,9 +241,10 @@ def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
 
 
 def _homes(paths: Iterable[Path]) -> Iterator[Path]:
-    """The directories with a checkpoint."""
+    """The directories with a checkpoint, without the assets of a SavedModel."""
     for path in paths:
-        if path.is_dir() and not path.name.startswith(".") and _format_at(path) is not None:
+        is_hidden = path.name.startswith(".") or (path.parent / "saved_model.pb").exists()
+        if path.is_dir() and not is_hidden and _format_at(path) is not None:
             yield path
 
 

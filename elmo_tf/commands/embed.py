@@ -62,7 +62,7 @@ class _EmbedOptions:
         None,
         "run on a Ray cluster: auto (the running cluster of this machine), local (a new one on "
         "this machine) or ray://HOST:10001. INPUT is then a file pattern in quotation marks, "
-        "OUTPUT a directory of Parquet shards, and MODEL may be an exported model",
+        "OUTPUT a directory of Parquet shards",
         group="many machines (Ray)",
         metavar="ADDRESS",
     )
@@ -126,10 +126,9 @@ def _embed_file(options: _EmbedOptions, stored: Any) -> None:
 def _embed_with_ray(options: _EmbedOptions, stored: Any) -> None:
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.pipelines import embed_with_ray
-    from elmo_tf.saved_models.versions import newest_version
 
     # The machine of a remote cluster may have other files.
-    if not options.cluster.startswith("ray://") and newest_version(options.model) is None:
+    if not options.cluster.startswith("ray://"):
         load_config(options.model)
     shared = ("layers", "precision", "batch_tokens", "token_column", "overwrite")
     counts = embed_with_ray(

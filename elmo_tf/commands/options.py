@@ -117,8 +117,7 @@ Layers = Annotated[
     setting(
         metavar="|".join([*LAYERS, "N"]),
         help="all layers (one vector per layer and token); their concat, average or sum; the top "
-        "layer; or one layer by number, from 0; or the learned mix of an exported model (with "
-        "--cluster)",
+        "layer; or one layer by number, from 0. mix is the average",
     ),
 ]
 Precision = Annotated[

@@ -1,6 +1,5 @@
 """The subcommand `query`: sentences ─► server ─► vectors."""
 
-import logging
 import sys
 from typing import Any
 
@@ -13,7 +12,7 @@ class _QueryOptions:
     address: str = setting(
         is_positional=True,
         metavar="ADDRESS",
-        help="host:port or grpcs://host:port (gRPC), http(s)://host:port (REST)",
+        help="host:port or grpcs://host:port of the server's gRPC",
     )
     sentences: tuple[str, ...] = setting(
         (),
@@ -45,8 +44,6 @@ def query(options: _QueryOptions) -> None:
     from elmo_tf.text.input_warnings import warn_of_raw_text
     from elmo_tf.text.reading import sentence_lines
 
-    # Retries are not worth a line: only the last error is.
-    logging.getLogger("urllib3").setLevel(logging.ERROR)
     outputs = options.output or ("elmo",)
     reads_stdin = options.sentences in ((), ("-",))
     # Typed lines are answered one by one; piped lines are sent in batches, which is faster.

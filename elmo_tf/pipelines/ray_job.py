@@ -17,16 +17,15 @@ from absl import logging
 
 from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.file_jobs import shard_name, unfinished_folder
 from elmo_tf.embedding.layer_choice import check_layers
 from elmo_tf.embedding.vector_formats import ParquetOutput, count_of_shard
 from elmo_tf.embedding.vector_output import OutputOptions
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, put_in_place
-from elmo_tf.pipelines.exported_embedder import load_embedder
 from elmo_tf.processors import limit_threads
 from elmo_tf.progress import progress, progress_over
-from elmo_tf.saved_models.versions import newest_version
 from elmo_tf.text.reading import is_compressed, text_files
 from elmo_tf.text.sentence_files import (
     FileSentence,
@@ -75,8 +74,8 @@ def embed_with_ray(
     computes its parts elsewhere.
 
     Args:
-        model: a checkpoint or an exported model, see `load_embedder`. All nodes must be able to
-            read it, the text and the output under the same paths.
+        model: a checkpoint, see `load_bilm`. All nodes must be able to read it, the text and the
+            output under the same paths.
         pattern: the text files, see `text_files`; `.gz` is unpacked.
         output: the folder of the shards `part-00000.parquet` and so on, with the columns of
             `ParquetOutput`. `(file, line)` is the key of a row.
@@ -118,10 +117,11 @@ def embed_with_ray(
     model = _absolute(model)
     vectors = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
     text = {"format": format, "token_column": token_column}
-    worker = {"embedder": {"model": model, **vectors}, "text": text, "options": options}
+    worker = {"embedder": (model, *vectors.values()), "text": text, "options": options}
     settings = {
         "version of elmo_tf": __version__,
-        **worker["embedder"],
+        "model": model,
+        **vectors,
         **text,
         "options": vars(options),
         "digest of the model": _digest(model),
@@ -182,11 +182,9 @@ def _states(files: list[str]) -> list[list[Any]]:
 
 def _digest(model: Any) -> str | None:
     """A digest of the files of a local model; None for the name or URL of a model."""
-    if isinstance(model, tuple | list):
-        files = list(map(Path, model))
-    else:
-        path = newest_version(model) or Path(model)
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    files = list(map(Path, model if isinstance(model, tuple | list) else [model]))
+    if files[0].is_dir():
+        files = sorted(files[0].rglob("*"))
     if not all(file.exists() for file in files):
         return None
     digest = hashlib.sha256()
@@ -248,11 +246,11 @@ def _embed(
 class _ShardWriter:
     """A worker, which loads the model once and writes shards.
 
-    `embedder` are the arguments of `load_embedder`, and `text` those of `sentence_reader`.
+    `embedder` are the arguments of `Embedder`, and `text` those of `sentence_reader`.
     """
 
     def __init__(
-        self, num_cpus: int, embedder: dict[str, Any], text: dict[str, Any], options: OutputOptions
+        self, num_cpus: int, embedder: tuple[Any, ...], text: dict[str, Any], options: OutputOptions
     ):
         limit_threads(num_cpus)
         self._arguments = embedder
@@ -260,8 +258,8 @@ class _ShardWriter:
         self._output = ParquetOutput(options)
 
     @functools.cached_property
-    def _embedder(self) -> Any:
-        return load_embedder(**self._arguments)
+    def _embedder(self) -> Embedder:
+        return Embedder(*self._arguments)
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))

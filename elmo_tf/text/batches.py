@@ -27,49 +27,41 @@ def in_batches(
     items: Iterable[_Item],
     batch_tokens: int,
     run: Callable[[list[_Item]], Iterable[_Result]],
-    length: Callable[[_Item], int] = len,
-    positions_per_token: int = 1,
+    length: Callable[[_Item], int],
 ) -> Iterator[_Result]:
     """Yields the result of each item, in order, and reads a bounded number of items ahead.
 
     Args:
         items: sentences, whose number of tokens `length` returns. A boundary is added to each.
-        batch_tokens, positions_per_token: see `length_batches`.
+        batch_tokens: see `length_batches`.
         run: returns the results of a batch of items, the longest last.
     """
     items = iter(items)
     while group := read_ahead(items, BATCHES_AHEAD * batch_tokens, length):
         results: dict[int, _Result] = {}
         lengths = [length(item) + 1 for item in group]
-        for batch in length_batches(lengths, batch_tokens, positions_per_token):
+        for batch in length_batches(lengths, batch_tokens):
             results |= zip(batch, run([group[index] for index in batch]), strict=True)
         yield from (results[index] for index in range(len(group)))
 
 
-def length_batches(
-    lengths: Sequence[int], batch_tokens: int, positions_per_token: int = 1
-) -> Iterator[list[int]]:
+def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
     """Batches sentences of similar length.
 
     Args:
         lengths: number of tokens of each sentence.
-        batch_tokens: int >= 1. Maximum tokens per batch. A longer sentence is a separate batch.
-        positions_per_token: int >= 1. Maximum size of a padded batch, in multiples of
-            `batch_tokens`. Use 1 if padding costs as much as tokens.
+        batch_tokens: int >= 1. Maximum tokens per batch, with padding. A longer sentence is a
+            separate batch.
 
     Yields the indices in `lengths` of a batch, the longest sentence last.
     """
     batch: list[int] = []
-    tokens = 0
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        length = lengths[index]
-        positions = rounded_rows(len(batch) + 1) * rounded_length(length)
-        is_full = tokens + length > batch_tokens or positions > positions_per_token * batch_tokens
-        if batch and is_full:
+        positions = rounded_rows(len(batch) + 1) * rounded_length(lengths[index])
+        if batch and positions > batch_tokens:
             yield batch
-            batch, tokens = [], 0
+            batch = []
         batch.append(index)
-        tokens += length
     if batch:
         yield batch
 

@@ -1,26 +1,18 @@
-"""Calls to a server over gRPC: errors, deadlines, and several calls in flight."""
+"""Calls to a server over gRPC: channels, errors, and several calls in flight."""
 
 import json
+import os
+import re
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 import grpc
-import tensorflow as tf
-from google.protobuf.message import Message
-from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_service_pb2_grpc,
-    predict_pb2,
-    prediction_service_pb2_grpc,
-)
 
 T = TypeVar("T")
-OutputInfos = Mapping[str, meta_graph_pb2.TensorInfo]  # the outputs of a signature
+MAX_RETRIES = 4  # gRPC makes at most five attempts
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -35,6 +27,10 @@ _RETRY_POLICY = {
     "backoffMultiplier": 2,  # gRPC adds jitter
     "retryableStatusCodes": ["UNAVAILABLE"],
 }
+_ADDRESS = re.compile(r"(?:(grpcs?|https?)://)?(.*)", re.IGNORECASE | re.DOTALL)
+_HOST_AND_PORT = re.compile(r"(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.%]+\]):\d{1,5}")
+# gRPC's own target syntax, which gRPC checks itself.
+_GRPC_TARGETS = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "vsock:", "xds:")
 
 
 class ServerError(grpc.RpcError):
@@ -54,72 +50,96 @@ class ServerError(grpc.RpcError):
         return self._details
 
 
-class Deadline:
-    """The deadline of a call and its retries, `timeout` seconds from now; `None` means never."""
-
-    def __init__(self, timeout: float | None):
-        self.timeout = timeout
-        self._end = None if timeout is None else time.monotonic() + timeout
-
-    def left(self) -> float | None:
-        """Returns the remaining seconds, more than 0; `None` means no deadline."""
-        return None if self._end is None else max(1e-6, self._end - time.monotonic())
-
-
-def explained(error: grpc.RpcError, address: str, port_of: str, deadline: Deadline) -> ServerError:
-    """Returns an error whose message names the likely remedy; `port_of` is "gRPC" or "REST"."""
+def explained(error: grpc.RpcError, address: str, timeout: float | None) -> ServerError:
+    """Returns an error whose message names the likely remedy."""
     code, details = error.code(), error.details()
     of_connection = ("connect", "http", "socket", "name resol")  # not of an overloaded server
     if code == grpc.StatusCode.UNAVAILABLE and any(w in details.lower() for w in of_connection):
         details = (
-            f"Cannot reach a model server at {address}: {details}. Is it running, "
-            f"and is this its {port_of} port?"
+            f"Cannot reach a model server at {address}: {details}. Is it running, and is this its "
+            "gRPC port?"
         )
-    elif code == grpc.StatusCode.DEADLINE_EXCEEDED and deadline.timeout is not None:
+    elif code == grpc.StatusCode.DEADLINE_EXCEEDED and timeout is not None:
         details = (
-            f"{address} did not answer within {deadline.timeout} s. Send fewer sentences "
-            "per call, or increase the timeout."
+            f"{address} did not answer within {timeout} s. Send fewer sentences per call, or "
+            "increase the timeout."
         )
     return ServerError(code, details)
 
 
-class Calls:
-    """The calls of one prediction: started in order, several in flight, cancelled together.
+def open_channel(
+    address: str, retries: int, pem_files: Sequence[str | os.PathLike | None]
+) -> grpc.Channel:
+    """Returns a channel to a server.
 
-    A call has the methods `done()`, `cancel()` and `result()`, which raises `ServerError`.
+    `pem_files` are the root certificates, the client key and the client certificate, each or
+    `None`. For errors, see `Client`.
     """
+    if not 0 <= retries <= MAX_RETRIES:
+        raise ValueError(f"`retries` must be 0 … {MAX_RETRIES}, but is {retries}.")
+    roots, key, certificate = pem_files
+    if (key is None) != (certificate is None):
+        raise ValueError(
+            "`client_key` and `client_certificate` go together, but only one was given."
+        )
+    scheme, target = _ADDRESS.fullmatch(address).groups()
+    scheme = (scheme or "").lower()
+    if scheme.startswith("http"):
+        raise ValueError(
+            "The client uses gRPC: the address must be host:port of the server's gRPC (usually "
+            f"port 8500), but is {address!r}. Over REST, post JSON to …/v1/models/NAME:predict, "
+            "see docs/guides/client.md."
+        )
+    if not _HOST_AND_PORT.fullmatch(target) and (scheme or not target.startswith(_GRPC_TARGETS)):
+        raise ValueError(
+            "The address must be host:port of the server's gRPC, such as localhost:8500, or "
+            f"begin with grpc:// or grpcs://, but is {address!r}."
+        )
+    options = [*_OPTIONS, ("grpc.enable_retries", int(retries > 0))]
+    if retries:
+        policy = {**_RETRY_POLICY, "maxAttempts": 1 + retries}
+        config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
+        options.append(("grpc.service_config", json.dumps(config)))
+    if scheme == "grpcs":
+        contents = [None if path is None else Path(path).read_bytes() for path in pem_files]
+        return grpc.secure_channel(target, grpc.ssl_channel_credentials(*contents), options)
+    if roots is not None or key is not None:
+        raise ValueError(
+            f"Certificates need an address with TLS, grpcs://, but the address is {address!r}."
+        )
+    return grpc.insecure_channel(target, options)
+
+
+class Calls:
+    """The calls of one prediction: started in order, several in flight, cancelled together."""
 
     def __init__(self):
-        self._pending: deque[tuple[Any, T]] = deque()
+        self._pending: deque[tuple[grpc.Future, T]] = deque()
         self._is_cancelled = False
         self._lock = threading.Lock()  # guards the above
 
-    def responses(
-        self, batches: Iterable[T], start: Callable[[T], Any], in_flight: int
-    ) -> Iterator[tuple[Any, T]]:
-        """Starts a call for each batch and yields the responses in order, with their batches.
+    def in_order(
+        self, batches: Iterable[T], start: Callable[[T], grpc.Future], in_flight: int
+    ) -> Iterator[tuple[grpc.Future, T]]:
+        """Starts a call for each batch and yields the calls in order, with their batches.
 
         At most `in_flight` calls are in flight. A batch is consumed when its call is started:
-        `batches` may be infinite. Closing the iterator cancels the unfinished calls.
+        `batches` may be infinite. The caller waits for each call.
         """
-        try:
-            for batch in batches:
-                with self._lock:
-                    if self._is_cancelled:
-                        return
-                    self._pending.append((start(batch), batch))
-                yield from self._results(in_flight)
-            yield from self._results(0)
-        finally:
-            self.cancel()
+        for batch in batches:
+            with self._lock:
+                if self._is_cancelled:
+                    return
+                self._pending.append((start(batch), batch))
+            yield from self._ready(in_flight)
+        yield from self._ready(0)
 
-    def _results(self, in_flight: int) -> Iterator[tuple[Any, T]]:
-        """Yields results until the next is unfinished and less than `in_flight` are pending."""
+    def _ready(self, in_flight: int) -> Iterator[tuple[grpc.Future, T]]:
+        """Yields calls until the next is unfinished and less than `in_flight` are pending."""
         while self._pending:
-            call, batch = self._pending[0]
-            if len(self._pending) < in_flight and not call.done():
+            if len(self._pending) < in_flight and not self._pending[0][0].done():
                 return
-            yield call.result(), batch
+            yield self._pending[0]
             self._pending.popleft()
 
     def cancel(self) -> None:
@@ -128,67 +148,3 @@ class Calls:
             self._is_cancelled = True
             for call, _ in list(self._pending):
                 call.cancel()
-
-
-class GrpcTransport:
-    """Sends requests to a gRPC target over one channel. Thread-safe.
-
-    `address` is the one given by the caller, for error messages; `pem_contents` are those of the
-    root certificates, client key and client certificate, `None` without TLS.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        target: str,
-        retries: int,
-        pem_contents: Sequence[bytes | None] | None,
-        headers: Mapping[str, str],
-    ):
-        self._address = address
-        self._headers = [(name.lower(), value) for name, value in headers.items()]
-        options = [*_OPTIONS, ("grpc.enable_retries", int(retries > 0))]
-        if retries:
-            policy = {**_RETRY_POLICY, "maxAttempts": 1 + retries}
-            config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
-            options.append(("grpc.service_config", json.dumps(config)))
-        if pem_contents is None:
-            self._channel = grpc.insecure_channel(target, options)
-        else:
-            credentials = grpc.ssl_channel_credentials(*pem_contents)
-            self._channel = grpc.secure_channel(target, credentials, options)
-        predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        models = model_service_pb2_grpc.ModelServiceStub(self._channel)
-        self._methods = {
-            predict_pb2.PredictRequest: predictions.Predict,
-            get_model_metadata_pb2.GetModelMetadataRequest: predictions.GetModelMetadata,
-            get_model_status_pb2.GetModelStatusRequest: models.GetModelStatus,
-        }
-
-    def start(self, request: Message, deadline: Deadline, outputs: OutputInfos) -> "_GrpcCall":
-        """Sends a request. Predictions return arrays by name; `outputs` is only used over REST."""
-        method = self._methods[type(request)]
-        future = method.future(request, timeout=deadline.left(), metadata=self._headers)
-        return _GrpcCall(future, self._address, deadline)
-
-    def close(self) -> None:
-        """Closes the channel. Calls in flight fail."""
-        self._channel.close()
-
-
-class _GrpcCall:
-    def __init__(self, future: grpc.Future, address: str, deadline: Deadline):
-        self._future = future
-        self._address = address
-        self._deadline = deadline
-        self.done = future.done
-        self.cancel = future.cancel
-
-    def result(self) -> Any:
-        try:
-            response = self._future.result()
-        except grpc.RpcError as error:
-            raise explained(error, self._address, "gRPC", self._deadline) from error
-        if isinstance(response, predict_pb2.PredictResponse):
-            return {name: tf.make_ndarray(response.outputs[name]) for name in response.outputs}
-        return response

@@ -4,20 +4,31 @@ import asyncio
 import contextlib
 import itertools
 import os
-import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import tensorflow as tf
-import urllib3
+from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    prediction_service_pb2_grpc,
+)
 
-from elmo_tf.saved_models.client.calls import Calls, Deadline, GrpcTransport, ServerError
-from elmo_tf.saved_models.client.rest import RestTransport
+from elmo_tf.config_checks import check_int
+from elmo_tf.saved_models.client.calls import (
+    MAX_RETRIES,
+    Calls,
+    ServerError,
+    explained,
+    open_channel,
+)
 from elmo_tf.saved_models.messages import (
     Arrays,
     OutputPlan,
@@ -28,8 +39,6 @@ from elmo_tf.saved_models.messages import (
 )
 from elmo_tf.text.inputs import Sentence
 
-Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
-
 _IN_FLIGHT = 4  # requests at the same time
 # Errors that predictions would raise, too.
 _UNREACHABLE = (
@@ -37,11 +46,6 @@ _UNREACHABLE = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
 )
-MAX_RETRIES = 4  # gRPC makes at most five attempts
-# gRPC's own target syntax, which gRPC checks itself.
-_GRPC_TARGETS = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "vsock:", "xds:")
-_HOST_AND_PORT = re.compile(r"(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.%]+\]):\d{1,5}")
-_URL = re.compile(r"(grpcs?|https?)://([^\s?#]+)", re.IGNORECASE)
 
 
 class Client:
@@ -49,7 +53,7 @@ class Client:
 
     Args:
         address: `"host:port"` or `"grpc://host:port"` of the server's gRPC, `"grpcs://host:port"`
-            with TLS; `"http://host:port"` or `"https://host:port"` of its REST interface.
+            with TLS.
         model: name of the model on the server.
         timeout: seconds for a call, including all its requests and retries; `None` means no limit.
         version: of the model; `None` means the server's default.
@@ -80,21 +84,21 @@ class Client:
         client_certificate: str | os.PathLike | None = None,
         headers: Mapping[str, str] | None = None,
     ):
-        if batch_size < 1 or batch_tokens < 1:
-            raise ValueError(
-                f"`batch_size` and `batch_tokens` must be at least 1, but are {batch_size} and "
-                f"{batch_tokens}."
-            )
+        check_int(batch_size, "batch_size", ge=1)
+        check_int(batch_tokens, "batch_tokens", ge=1)
         self.address = address
         self.timeout = timeout
         self._spec = model_pb2.ModelSpec(name=model)
         if version is not None:
             self._spec.version.value = version
         pem_files = root_certificates, client_key, client_certificate
-        self._transport = _open_transport(address, retries, pem_files, headers or {})
+        self._channel = open_channel(address, retries, pem_files)
+        self._predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+        self._headers = [(name.lower(), value) for name, value in (headers or {}).items()]
         self._limits = batch_size, batch_tokens
-        self._signatures: Signatures | None = None  # empty if the server returns none
-        self._closed = False
+        # Empty if the server returns none.
+        self._signatures: Mapping[str, meta_graph_pb2.SignatureDef] | None = None
 
     def predict(
         self,
@@ -107,7 +111,7 @@ class Client:
         Args:
             sentences: strings, which the model splits at whitespace, or lists of tokens. Lone
                 surrogates are encoded as the bytes that they stand for (`surrogateescape`).
-            outputs: names of the outputs; empty means all. gRPC transfers only these.
+            outputs: names of the outputs; empty means all. Only these are transferred.
             signature: name of the signature. Defaults to `"serving_default"` for strings and
                 `"tokens"` for lists of tokens.
 
@@ -145,8 +149,7 @@ class Client:
         signature: str | None,
         calls: Calls,
     ) -> Arrays:
-        self._check_open()
-        deadline = Deadline(self.timeout)
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout
         sentences = list(checked_sentences(sentences))
         batches = list(sentence_batches(sentences, *self._limits)) or [[]]
         signature = signature or default_signature(sentences)
@@ -178,9 +181,7 @@ class Client:
         Raises:
             TypeError, ValueError, ServerError: see `predict`; raised at the sentence concerned.
         """
-        if in_flight < 1:
-            raise ValueError(f"`in_flight` must be at least 1, but is {in_flight}.")
-        self._check_open()
+        check_int(in_flight, "in_flight", ge=1)
 
         def rows() -> Iterator[Arrays]:
             batches = sentence_batches(checked_sentences(sentences), *self._limits)
@@ -188,7 +189,7 @@ class Client:
             if first is None:
                 return
             name = signature or default_signature(first)
-            plan = self._plan(name, outputs, Deadline(self.timeout))
+            plan = self._plan(name, outputs)
             batches = itertools.chain([first], batches)
             sent = self._responses(Calls(), batches, in_flight, name, plan)
             with contextlib.closing(sent):
@@ -203,9 +204,8 @@ class Client:
         Raises:
             ServerError: the server is unreachable, or has rejected the request.
         """
-        self._check_open()
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
-        response = self._transport.start(request, Deadline(self.timeout), {}).result()
+        response = self._result(self._start(self._models.GetModelStatus, request))
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
         states = response.model_version_status
         return {version.version: name_of(version.state) for version in states}
@@ -221,19 +221,17 @@ class Client:
         Raises:
             ServerError: the server is unreachable, or has rejected the request.
         """
-        self._check_open()
-        response = self._metadata(Deadline(self.timeout))
+        version, known = self._metadata()
         signatures = {
             name: {"inputs": _described(signature.inputs), "outputs": _described(signature.outputs)}
-            for name, signature in sorted(_signatures_in(response).items())
+            for name, signature in sorted(known.items())
             if signature.method_name  # signatures that only initialize the model have none
         }
-        return {"version": response.model_spec.version.value, "signatures": signatures}
+        return {"version": version, "signatures": signatures}
 
     def close(self) -> None:
         """Closes the connection."""
-        self._closed = True
-        self._transport.close()
+        self._channel.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -241,9 +239,18 @@ class Client:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ValueError("The client is closed.")
+    def _start(
+        self, method: grpc.UnaryUnaryMultiCallable, request: Message, deadline: float | None = None
+    ) -> grpc.Future:
+        """Sends a request. `deadline`, in `time.monotonic()`, defaults to the client's timeout."""
+        seconds = self.timeout if deadline is None else max(1e-6, deadline - time.monotonic())
+        return method.future(request, timeout=seconds, metadata=self._headers)
+
+    def _result(self, call: grpc.Future) -> Any:
+        try:
+            return call.result()
+        except grpc.RpcError as error:
+            raise explained(error, self.address, self.timeout) from error
 
     def _responses(
         self,
@@ -252,35 +259,48 @@ class Client:
         in_flight: int,
         signature: str,
         plan: OutputPlan,
-        deadline: Deadline | None = None,
+        deadline: float | None = None,
     ) -> Iterator[tuple[Arrays, list[Sentence]]]:
         """Sends a request for each batch; yields the responses in order, with their batches.
 
-        Without a common `deadline`, each request has its own.
+        Without a common `deadline`, each request has its own. Closing the iterator cancels the
+        unfinished calls.
         """
 
-        def start(batch: list[Sentence]) -> Any:
+        def start(batch: list[Sentence]) -> grpc.Future:
             request = predict_request(self._spec, batch, plan.requested, signature)
-            return self._transport.start(request, deadline or Deadline(self.timeout), plan.infos)
+            return self._start(self._predictions.Predict, request, deadline)
 
         try:
-            yield from calls.responses(batches, start, in_flight)
+            for call, batch in calls.in_order(batches, start, in_flight):
+                outputs = self._result(call).outputs
+                yield {name: tf.make_ndarray(outputs[name]) for name in outputs}, batch
         except ServerError:
             self._signatures = None  # the server may have switched to a version with others
             raise
+        finally:
+            calls.cancel()
 
-    def _metadata(self, deadline: Deadline) -> get_model_metadata_pb2.GetModelMetadataResponse:
+    def _metadata(
+        self, deadline: float | None = None
+    ) -> tuple[int, Mapping[str, meta_graph_pb2.SignatureDef]]:
+        """Returns the version and its signatures."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=self._spec, metadata_field=["signature_def"]
         )
-        return self._transport.start(request, deadline, {}).result()
+        response = self._result(self._start(self._predictions.GetModelMetadata, request, deadline))
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(signatures)
+        return response.model_spec.version.value, signatures.signature_def
 
-    def _plan(self, signature: str, outputs: str | Sequence[str], deadline: Deadline) -> OutputPlan:
+    def _plan(
+        self, signature: str, outputs: str | Sequence[str], deadline: float | None = None
+    ) -> OutputPlan:
         """Fetches the signatures once; they are optional, since some servers return none."""
         known = self._signatures  # another thread may reset it
         if known is None:
             try:
-                known = _signatures_in(self._metadata(deadline))
+                _, known = self._metadata(deadline)
             except ServerError as error:
                 if error.code() in _UNREACHABLE:
                     raise
@@ -290,51 +310,12 @@ class Client:
         return OutputPlan(wanted, known[signature].outputs if signature in known else {})
 
 
-def _signatures_in(response: get_model_metadata_pb2.GetModelMetadataResponse) -> Signatures:
-    signatures = get_model_metadata_pb2.SignatureDefMap()
-    response.metadata["signature_def"].Unpack(signatures)
-    return signatures.signature_def
-
-
 def _described(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:
-    described = {}
-    for name, info in sorted(infos.items()):
-        shape = tf.TensorShape(info.tensor_shape)
-        size = None if shape.rank is None else shape.as_list()
-        described[name] = {"dtype": tf.as_dtype(info.dtype).name, "shape": size}
-    return described
-
-
-def _open_transport(
-    address: str,
-    retries: int,
-    pem_files: Sequence[str | os.PathLike | None],
-    headers: Mapping[str, str],
-) -> GrpcTransport | RestTransport:
-    """Returns the transport to a server; `pem_files` are in the order of `Client`'s arguments."""
-    if not 0 <= retries <= MAX_RETRIES:
-        raise ValueError(f"`retries` must be 0 … {MAX_RETRIES}, but is {retries}.")
-    roots, key, certificate = pem_files
-    if (key is None) != (certificate is None):
-        raise ValueError(
-            "`client_key` and `client_certificate` go together, but only one was given."
-        )
-    contents = [None if path is None else Path(path).read_bytes() for path in pem_files]
-    url = _URL.fullmatch(address)
-    scheme, rest = (url[1].lower(), url[2]) if url else ("grpc", address)
-    is_secure = scheme in ("grpcs", "https")
-    if (roots is not None or key is not None) and not is_secure:
-        raise ValueError(
-            "Certificates need an address with TLS, grpcs:// or https://, but the address is "
-            f"{address!r}."
-        )
-    if scheme.startswith("http"):
-        if not urllib3.util.parse_url(address).host:
-            raise ValueError(f"The address has no host: {address!r}.")
-        return RestTransport(address, f"{scheme}://{rest.rstrip('/')}", retries, pem_files, headers)
-    if not _HOST_AND_PORT.fullmatch(rest) and (url or not rest.startswith(_GRPC_TARGETS)):
-        raise ValueError(
-            "The address must be host:port of the server's gRPC, such as localhost:8500, or "
-            f"begin with grpc://, grpcs://, http:// or https://, but is {address!r}."
-        )
-    return GrpcTransport(address, rest, retries, contents if is_secure else None, headers)
+    shapes = {name: tf.TensorShape(infos[name].tensor_shape) for name in sorted(infos)}
+    return {
+        name: {
+            "dtype": tf.as_dtype(infos[name].dtype).name,
+            "shape": None if shape.rank is None else shape.as_list(),
+        }
+        for name, shape in shapes.items()
+    }

@@ -13,6 +13,7 @@ from absl import logging
 
 from elmo_tf import __version__
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
+from elmo_tf.config_checks import check_int
 from elmo_tf.files import atomic_directory, refuse_pattern, write_json
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.signatures import Exported
@@ -91,7 +92,7 @@ def export(
             write_saved_model(exported, part, path, Path(assets))
         if check:
             verify(part, exported)
-        write_card(part, elmo_card(part, exported))
+        _write_elmo_card(part, exported)
         if warmup:
             write_warmup(part, warmup)
     return os.fspath(path)
@@ -116,8 +117,7 @@ def new_version(
         FileExistsError: the version exists and `overwrite` is false.
         ValueError: `version` is not an integer of at least 0.
     """
-    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
+    check_int(version, "version", ge=0)
     path = Path(directory) / str(version)
     refuse_pattern(path)
     check_new_version(directory, version, overwrite)
@@ -138,14 +138,7 @@ def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> 
         raise OSError(f"Cannot write {path}: {error.message}") from None
 
 
-def write_card(folder: Path, card: str) -> None:
-    """Writes the model card of a version."""
-    (folder / "assets.extra").mkdir()
-    (folder / "assets.extra" / "README.md").write_text(card, encoding="utf-8")
-
-
-def elmo_card(path: Any, exported: Exported) -> str:
-    """Returns a Markdown model card of the exported biLM at `path`."""
+def _write_elmo_card(path: Path, exported: Exported) -> None:
     bilm = exported.bilm
     lstm, char_cnn = bilm.config.lstm, bilm.config.char_cnn
     is_warm = np.any(np.asarray(bilm.initial_state))
@@ -174,7 +167,8 @@ def elmo_card(path: Any, exported: Exported) -> str:
             "in Python, `import tensorflow_text` before loading the model; a server must be built "
             "with them."
         )
-    return model_card(
+    write_model_card(
+        path,
         "ELMo: contextual word vectors",
         exported,
         properties,
@@ -192,7 +186,8 @@ def elmo_card(path: Any, exported: Exported) -> str:
     )
 
 
-def model_card(
+def write_model_card(
+    folder: Path,
     title: str,
     exported: Any,
     properties: Mapping[str, Any],
@@ -200,8 +195,8 @@ def model_card(
     notes: str,
     signature: str = "default",
     sections: Sequence[str] = (),
-) -> str:
-    """Returns a Markdown model card.
+) -> None:
+    """Writes the Markdown model card of a version.
 
     `exported` has `variables` and `signatures`, of which `signature` has all outputs; `meaning`
     describes an output, `sections` are further paragraphs.
@@ -228,7 +223,9 @@ def model_card(
         _table(("output", "dtype and shape", "meaning"), outputs),
         *sections,
     ]
-    return "\n\n".join(filter(None, paragraphs)) + "\n"
+    card = "\n\n".join(filter(None, paragraphs)) + "\n"
+    (folder / "assets.extra").mkdir()
+    (folder / "assets.extra" / "README.md").write_text(card, encoding="utf-8")
 
 
 def _meaning(name: str, top_only: bool) -> str:

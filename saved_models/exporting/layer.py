@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.elmo import TokenMask
-from elmo_tf.saved_models.versions import newest_version, register_operations
+from elmo_tf.saved_models.versions import register_operations, versions_in
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
 
@@ -114,12 +114,13 @@ class ExportedElmo(keras.layers.Layer):
 
 
 def _load(path: Path) -> Any:
-    version = newest_version(path)
-    if version is None:
+    versions = {-1: path} if (path / "saved_model.pb").is_file() else versions_in(path)
+    if not versions:
         raise FileNotFoundError(
             f"There is no exported model in {path}: expected saved_model.pb, or numbered folders "
             "that contain it."
         )
+    version = versions[max(versions)]
     try:
         register_operations(version)
         model = tf.saved_model.load(os.fspath(version))

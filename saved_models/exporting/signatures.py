@@ -243,13 +243,9 @@ def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], b
     num_layers = 1 if top_only else bilm.config.lstm.num_layers + 1
     mixes = []
     for index, mix in enumerate(learned or [ScalarMix()]):
-        copy = ScalarMix(
-            mix.l2,
-            mix.layer_norm,
-            mix.equal_shares,
-            dtype="float32",
-            name=_of_index("aggregation", index),
-        )
+        name = _of_index("aggregation", index)
+        changes = {"name": name, "dtype": "float32", "trainable": True}
+        copy = ScalarMix.from_config({**mix.get_config(), **changes})
         copy.build((None, num_layers, None, None))
         if learned:
             copy.set_weights(mix.get_weights())

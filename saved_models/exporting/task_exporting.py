@@ -12,10 +12,9 @@ import tensorflow as tf
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.export import (
-    model_card,
     new_version,
     warn_of_layer_norm,
-    write_card,
+    write_model_card,
     write_saved_model,
 )
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
@@ -90,7 +89,7 @@ def export_task(
         if check:
             compare_signatures(part, exported.signatures, exported.examples, TOLERANCES["float32"])
             check_weights(part, exported.variables)
-        write_card(part, _card(exported))
+        _write_card(part, exported)
     return os.fspath(path)
 
 
@@ -254,7 +253,7 @@ def _of_documents(model: CoreferenceModel) -> dict[str, _Signature]:
     return {"default": _of_strings(of_strings, ["\n".join(EXAMPLES), *EXAMPLES], note)}
 
 
-def _card(exported: ExportedTask) -> str:
+def _write_card(folder: Path, exported: ExportedTask) -> None:
     model = exported.model
     outputs = exported.signatures["default"].get_concrete_function().structured_outputs
     titles = {"tags": "labels of tokens", "answer": "an answer", "entity": "coreference"}
@@ -268,7 +267,8 @@ def _card(exported: ExportedTask) -> str:
         name = f"Ensemble of {len(exported.members)} {name}"
     properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
     sections = [_PROPOSITIONS] if "propositions" in exported.signatures else []
-    return model_card(
+    write_model_card(
+        folder,
         f"{name}: {title}",
         exported,
         properties,

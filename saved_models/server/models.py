@@ -33,6 +33,9 @@ class ServerCore:
     Args:
         directories: the folder of each model by name.
         limits, batching: see `serve`.
+
+    Attributes:
+        names: the names of the models, sorted.
     """
 
     def __init__(
@@ -47,13 +50,9 @@ class ServerCore:
         self._models = {
             name: Model(name, path, self._load) for name, path in sorted(directories.items())
         }
+        self.names = list(self._models)
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the models, sorted."""
-        return list(self._models)
 
     def load(self) -> None:
         """Loads all models. Raises the errors of `Model.load`."""

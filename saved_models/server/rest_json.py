@@ -27,10 +27,11 @@ def parse(body: bytes) -> dict[str, Any]:
         raise invalid(f"JSON Parse error: {error}") from error
     if not isinstance(document, dict):
         raise invalid(f"Expected a JSON object, but received {_shown(document)}")
-    signature_name = document.get("signature_name", "")
-    if not isinstance(signature_name, str):
-        raise invalid("'signature_name' key must be a string value.")
-    _encode(signature_name, "'signature_name'", "strict")
+    name = document.get("signature_name", "")
+    try:
+        name.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise invalid(f"'signature_name' must be a Unicode string, not {_shown(name)}") from error
     if ("instances" in document) == ("inputs" in document):
         raise invalid("Expected one of the keys 'instances' and 'inputs'")
     return document
@@ -109,37 +110,23 @@ def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limit
 
 def _scalar(value: Any, name: str, dtype: tf.DType) -> Any:
     is_int = isinstance(value, int) and not isinstance(value, bool)
-    if dtype == tf.string:
-        if isinstance(value, dict):
-            return _decode_base64(value, name)
-        if isinstance(value, str):
-            return _encode(value, f"A string of {name}", "surrogateescape")
-    elif dtype == tf.bool:
-        if isinstance(value, bool):
-            return value
-    elif dtype.is_integer:
-        if is_int and dtype.min <= value <= dtype.max:
-            return value
-    elif is_int or isinstance(value, float):
-        with contextlib.suppress(OverflowError):
+    kind = dtype.name
+    with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
+        if dtype == tf.string:
+            kind = 'strings (Unicode, or bytes as {"b64": "…"})'
+            if isinstance(value, dict):
+                return base64.b64decode(value["b64"], validate=True)
+            if isinstance(value, str):
+                return value.encode("utf-8", "surrogateescape")
+        elif dtype == tf.bool:
+            if isinstance(value, bool):
+                return value
+        elif dtype.is_integer:
+            if is_int and dtype.min <= value <= dtype.max:
+                return value
+        elif is_int or isinstance(value, float):
             return float(value)
-    raise invalid(f"Expected {name} to hold {dtype.name}, but got {_shown(value)}")
-
-
-def _encode(value: str, what: str, errors: str) -> bytes:
-    try:
-        return value.encode("utf-8", errors)
-    except UnicodeEncodeError as error:
-        raise invalid(f"{what} is not Unicode: {_shown(value)}") from error
-
-
-def _decode_base64(value: dict[str, Any], name: str) -> bytes:
-    try:
-        return base64.b64decode(value["b64"], validate=True)
-    except (KeyError, TypeError, ValueError) as error:
-        raise invalid(
-            f'Expected {name} to hold strings or {{"b64": "…"}}, but got {_shown(value)}'
-        ) from error
+    raise invalid(f"Expected {name} to hold {kind}, but got {_shown(value)}")
 
 
 def _shown(value: Any) -> str:

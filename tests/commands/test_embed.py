@@ -112,6 +112,20 @@ def test_options_that_exclude_each_other_print_the_usage(command, model, argumen
     assert err.startswith("usage: elmo-tf embed")
 
 
+@pytest.mark.parametrize("options", [(), ("--cluster", "local")])
+@pytest.mark.parametrize("path", ["exported", "exported/1"])
+def test_an_exported_model_is_an_error_that_asks_for_the_checkpoint(command, path, options):
+    assets = Path("exported/1/assets")
+    assets.mkdir(parents=True)
+    (assets / "options.json").touch()
+    (assets.parent / "saved_model.pb").touch()
+
+    status, _, err = command("embed", path, "text.txt", "v.hdf5", *options)
+
+    assert (status, len(err.splitlines())) == (1, 1)
+    assert f"{path} is an exported model (a SavedModel), not a checkpoint: pass the check" in err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".npy"])
 def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):

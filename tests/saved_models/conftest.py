@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from elmo_tf.saved_models.server.server import serve
+from elmo_tf.saved_models import export, serve
 
 PROJECTION_DIM = 3
 
@@ -102,14 +102,10 @@ def server(model_directory):
 @pytest.fixture(scope="session")
 def exported_bilm(tmp_path_factory, bilm):
     """The path of version 1 of a biLM without an Elmo."""
-    from elmo_tf.saved_models import export
-
     return export(bilm, tmp_path_factory.mktemp("exported_bilm"), check=False)
 
 
 @pytest.fixture(scope="session")
 def exported_elmo(tmp_path_factory, elmo):
     """The path of version 3 of `elmo`."""
-    from elmo_tf.saved_models import export
-
     return export(elmo, tmp_path_factory.mktemp("exported_elmo"), version=3)

@@ -25,25 +25,18 @@ def test_lengths_and_row_counts_are_rounded_up_to_few_distinct_values():
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
-@pytest.mark.parametrize("positions_per_token", [1, 3])
-def test_batches_contain_each_index_once_sorted_by_length(batch_tokens, positions_per_token):
+def test_batches_contain_each_index_once_sorted_by_length(batch_tokens):
     lengths = [7, 3, 90, 3, 0, 12, 30, 31] * 5
 
-    batches = list(length_batches(lengths, batch_tokens, positions_per_token))
+    batches = list(length_batches(lengths, batch_tokens))
 
     indices = list(itertools.chain(*batches))
     assert sorted(indices) == list(range(len(lengths)))
     assert [lengths[index] for index in indices] == sorted(lengths)
     for batch in batches:
         positions = rounded_rows(len(batch)) * rounded_length(lengths[batch[-1]])
-        is_within = sum(lengths[index] for index in batch) <= batch_tokens
-        is_within &= positions <= positions_per_token * batch_tokens
-        assert is_within or len(batch) == 1
-
-
-def test_positions_per_token_allows_more_padding_per_batch():
+        assert positions <= batch_tokens or len(batch) == 1
     assert list(length_batches([1, 7, 8], 16)) == [[0, 1], [2]]
-    assert list(length_batches([1, 7, 8], 16, positions_per_token=2)) == [[0, 1, 2]]
 
 
 def test_read_ahead_stops_after_the_requested_number_of_tokens():

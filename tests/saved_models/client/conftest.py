@@ -1,7 +1,5 @@
 """Servers with configurable answers."""
 
-import http.server
-import threading
 from concurrent import futures
 
 import grpc
@@ -10,11 +8,19 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from elmo_tf.saved_models import Client
 
-@pytest.fixture(scope="module", params=["127.0.0.1:{0.port}", "http://127.0.0.1:{0.rest_port}"])
-def address(request, server):
-    """The gRPC address and the REST address of the server of the small model."""
-    return request.param.format(server)
+
+@pytest.fixture(scope="session")
+def address(server):
+    """The address of the server of the small model."""
+    return f"127.0.0.1:{server.port}"
+
+
+@pytest.fixture(scope="session")
+def client(address):
+    with Client(address) as client:
+        yield client
 
 
 @pytest.fixture
@@ -59,52 +65,6 @@ def grpc_server():
     yield start
     for server in servers:
         server.stop(0).wait()
-
-
-@pytest.fixture
-def http_server():
-    """`http_server(answer, tls=None, port=0)` starts a server and returns its port.
-
-    `answer(method, path, headers, body)` returns status, headers and body.
-    """
-    servers = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def handle_request(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status, headers, content = self.server.answer(
-                self.command, self.path, self.headers, body
-            )
-            self.send_response(status)
-            for name, value in {"Content-Length": len(content), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = handle_request  # noqa: N815
-
-        def log_message(self, *arguments):
-            pass
-
-    class Server(http.server.ThreadingHTTPServer):
-        def handle_error(self, request, client_address):
-            pass  # The client has disconnected.
-
-    def start(answer, tls=None, port=0):
-        server = Server(("127.0.0.1", port), Handler)
-        server.answer = answer
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        servers.append(server)
-        return server.server_address[1]
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from elmo_tf import Elmo, char_ids, load_bilm
 from elmo_tf.saved_models import export
 from elmo_tf.saved_models.exporting import export as exporting
 from elmo_tf.saved_models.exporting.verify import verify
+from elmo_tf.saved_models.versions import check_new_version
 from reference import scalar_mix as reference
 
 SENTENCES = [
@@ -205,6 +206,7 @@ def test_overwrite_replaces_all_files_of_a_version(exported_over_another):
 
 def test_an_existing_version_is_refused_and_unchanged(bilm, exported_bilm):
     before = contents(exported_bilm)
+    check_new_version(Path(exported_bilm).parent, 2, overwrite=False)
 
     with pytest.raises(
         FileExistsError,

@@ -17,6 +17,7 @@ from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.messages import read_warmup
 from reference import scalar_mix as reference
+from serving_requests import outputs_over_rest
 
 SENTENCES = ["the cat sat on it", "", "한국어 x"]
 MIXES = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)
@@ -175,16 +176,16 @@ def test_the_command_exports_the_vocabulary_of_the_checkpoint(
 
 
 def test_clients_request_mixes_and_raw_text_by_signature(exported, loaded, mixes):
-    expected, answers = loaded.signatures["text"](tf.constant(TEXT)), []
-    with serve(Path(exported).parent, port=0, rest_port=0) as server:
-        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
-            with Client(address) as client:
-                of_default = client.predict(SENTENCES, outputs="elmo_1")
-                of_mix = client.predict(SENTENCES, outputs="elmo", signature="mix_1")
-                of_text = client.predict(TEXT, outputs=("tokens", "default"), signature="text")
-            np.testing.assert_allclose(of_default["elmo_1"], mixes[1], atol=1e-5)
-            np.testing.assert_allclose(of_mix["elmo"], mixes[1], atol=1e-5)
-            np.testing.assert_allclose(of_text["default"], expected["default"], atol=1e-5)
-            assert of_text["tokens"].tolist() == expected["tokens"].numpy().tolist()
-            answers.append(of_mix["elmo"])
-    np.testing.assert_array_equal(*answers)  # gRPC and REST
+    expected, strings = loaded.signatures["text"](tf.constant(TEXT)), SENTENCES
+    with (
+        serve(Path(exported).parent, port=0, rest_port=0) as server,
+        Client(f"localhost:{server.port}") as client,
+    ):
+        of_default = client.predict(strings, outputs="elmo_1")["elmo_1"]
+        of_mix = client.predict(strings, outputs="elmo", signature="mix_1")["elmo"]
+        of_text = client.predict(TEXT, outputs=("tokens", "default"), signature="text")
+        over_rest = outputs_over_rest(server, strings, signature="mix_1")["elmo"]
+    for array in (of_default, of_mix, over_rest):
+        np.testing.assert_allclose(array, mixes[1], atol=1e-5)
+    np.testing.assert_allclose(of_text["default"], expected["default"], atol=1e-5)
+    assert of_text["tokens"].tolist() == expected["tokens"].numpy().tolist()

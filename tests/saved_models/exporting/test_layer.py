@@ -141,9 +141,6 @@ def test_a_keras_file_keeps_trained_weights(trained, keras_round_trip):
 def test_a_folder_of_versions_loads_the_newest(exported_elmo, exported_bilm, tmp_path, layer):
     shutil.copytree(exported_bilm, tmp_path / "9")
     shutil.copytree(exported_elmo, tmp_path / "10")
-    (tmp_path / "11").mkdir()
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "saved_model.pb").touch()
 
     newest = load(tmp_path)
 

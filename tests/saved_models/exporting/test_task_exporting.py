@@ -10,8 +10,9 @@ import tensorflow as tf
 from elmo_tf.models.bilm import copied_bilm
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
-from elmo_tf.tasks import BiDAF, CoreferenceModel, Ensemble, SRLTagger
-from task_models import embeddings, new_model, padded, predicate_tagger, some_inputs
+from elmo_tf.tasks import Ensemble
+from serving_requests import outputs_over_rest
+from task_models import new_model, padded, predicate_tagger, some_inputs
 
 PASSAGES = ["the cat sat on the mat .", "Zürich"]
 QUESTIONS = ["where did the cat sit ?", "which city"]
@@ -29,7 +30,6 @@ KINDS = [*SLOW, "roles", "documents", "tags", "pairs"]
 @pytest.fixture(scope="module")
 def exported(bilm, tmp_path_factory):
     """Returns the model of a kind, and its exported folder. Tests must not change them."""
-    roles = ["O", "B-V", "I-V", "B-A0", "I-A0"]
 
     def plain_roles():
         model = new_model("srl", bilm, num_layers=2)
@@ -37,12 +37,10 @@ def exported(bilm, tmp_path_factory):
         return model
 
     new = {
-        "answers": lambda: BiDAF(embeddings(), units=4),
-        "roles": lambda: SRLTagger(roles, embeddings(), units=4, num_layers=2, predicate_dim=3),
+        "answers": lambda: new_model("bidaf"),
+        "roles": lambda: new_model("srl", num_layers=2),
         "plain": plain_roles,
-        "documents": lambda: CoreferenceModel(
-            embeddings(), units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
-        ),
+        "documents": lambda: new_model("coref", genres=(), mention_loss=1.0),
         "tags": lambda: new_model("tagger", bilm, "both", units=(5,)),
         "pairs": lambda: new_model("esim"),
         "ensemble": lambda: Ensemble(  # each with its own copy of the biLM
@@ -94,9 +92,9 @@ def test_served_predictions_equal_the_live_model(kind, exported):
     model, folder = exported(kind)
     expected, answers = predictions(kind, model), []
     with serve(folder, name="task", port=0, rest_port=0) as server:
-        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
-            with Client(address, "task", batch_size=2) as client:
-                answers.append(client.predict(INPUTS[kind][0], outputs=()))
+        answers.append(outputs_over_rest(server, INPUTS[kind][0], "/v1/models/task"))
+        with Client(f"localhost:{server.port}", "task", batch_size=2) as client:
+            answers.append(client.predict(INPUTS[kind][0], outputs=()))
     if kind in SEPARATE:
         signature, names = SEPARATE[kind]
         loaded = tf.saved_model.load(str(folder / "1")).signatures[signature]
@@ -115,19 +113,21 @@ def test_served_propositions_of_plain_sentences_equal_those_of_the_live_model(ex
     model, folder = exported("plain")
     expected = model.propositions(SENTENCES)
     assert any(expected)
-    with serve(folder, name="task", port=0, rest_port=0) as server:
-        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
-            with Client(address, "task", timeout=300, batch_size=1) as client:
-                joined = client.predict(SENTENCES, (), "propositions")
-                rows = list(client.stream(SENTENCES, (), "propositions"))
-                of_roles = client.predict([f"1 {SENTENCES[0]}"], "tags")["tags"]
-            assert joined["predicate"].shape == joined["roles"].shape
-            for row, each in zip(rows, expected, strict=True):
-                assert row["predicate"].tolist() == [one.predicate for one in each]
-                assert [tags.decode().split() for tags in row["roles"]] == [
-                    one.tags for one in each
-                ]
-            assert [[tag.decode() for tag in of_roles[0]]] == model.tag((SENTENCES[:1], [1]))
+    with (
+        serve(folder, name="task", port=0, rest_port=0) as server,
+        Client(f"localhost:{server.port}", "task", timeout=300, batch_size=1) as client,
+    ):
+        joined = client.predict(SENTENCES, (), "propositions")
+        rows = list(client.stream(SENTENCES, (), "propositions"))
+        of_roles = client.predict([f"1 {SENTENCES[0]}"], "tags")["tags"]
+        over_rest = outputs_over_rest(server, SENTENCES, "/v1/models/task", "propositions")
+    assert joined["predicate"].shape == joined["roles"].shape
+    for name, array in over_rest.items():
+        np.testing.assert_array_equal(array, joined[name])
+    for row, each in zip(rows, expected, strict=True):
+        assert row["predicate"].tolist() == [one.predicate for one in each]
+        assert [tags.decode().split() for tags in row["roles"]] == [one.tags for one in each]
+    assert [[tag.decode() for tag in of_roles[0]]] == model.tag((SENTENCES[:1], [1]))
     card = (folder / "1" / "assets.extra" / "README.md").read_text()
     assert "`propositions` takes plain sentences" in card
 
@@ -198,9 +198,6 @@ def test_labels_and_a_card_are_beside_the_model(exported):
     assert "at the input and the output" in card_of_tags
 
 
-def test_an_existing_version_and_invalid_arguments_are_refused(exported, tmp_path):
-    model, folder = exported("pairs")
-    with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 2` or `--overwrite`"):
-        export_task(model, folder)
+def test_other_objects_are_refused(tmp_path):
     with pytest.raises(TypeError, match="A task model can be exported"):
         export_task("ner", tmp_path)

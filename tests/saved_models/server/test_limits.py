@@ -48,110 +48,84 @@ def test_numbers_are_in_the_field_of_their_type(dtype, field):
         np.testing.assert_array_equal(tf.make_ndarray(proto), part)
 
 
-def test_strings_without_values_are_empty_bytes():
-    assert array_of("x", proto_with(tf.string, [2]), Limits()).tolist() == [b"", b""]
+TOO_LARGE = r"has the shape .*, which is more than 1000 bytes"
 
 
 @pytest.mark.parametrize(
-    "proto",
+    ("proto", "message"),
     [
-        proto_with(tf.variant),
-        proto_with(tf.uint8, int_val=[256]),
-        proto_with(tf.string, string_val=[b"a", b"b"]),
-        proto_with(tensor_content=b"123"),
-        proto_with(shape=None),
-        proto_with(shape=[None]),
-        tensor_pb2.TensorProto(dtype=1, tensor_shape={"dim": [{"size": -2}]}),
-        tensor_pb2.TensorProto(dtype=9999),
+        (proto_with(tf.variant), "x"),
+        (proto_with(tf.uint8, int_val=[256]), "x"),
+        (proto_with(tf.string, string_val=[b"a", b"b"]), "x"),
+        (proto_with(tensor_content=b"123"), "x"),
+        (proto_with(shape=None), "x"),
+        (proto_with(shape=[None]), "x"),
+        (tensor_pb2.TensorProto(dtype=1, tensor_shape={"dim": [{"size": -2}]}), "x"),
+        (tensor_pb2.TensorProto(dtype=9999), "x"),
+        (proto_with(tf.float32, [251]), TOO_LARGE),
+        (proto_with(tf.string, [63]), TOO_LARGE),
+        (proto_with(tf.float32, [2**40, 2**40]), TOO_LARGE),
+        (proto_with(tf.int64, [5, 26]), TOO_LARGE),
+        (proto_with(tf.string, [0, 2**50]), TOO_LARGE),
+        (proto_with(tf.string, [10], string_val=[b"", b"a" * 120]), TOO_LARGE),
     ],
 )
-def test_an_invalid_tensor_proto_is_refused(proto):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: x"):
-        array_of("x", proto, Limits())
+def test_an_invalid_tensor_or_one_that_expands_beyond_the_limit_is_refused(proto, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"tensor parsing error: .*{message}"):
+        array_of("x", proto, Limits(max_request_bytes=1000))
 
 
-@pytest.mark.parametrize(
-    "proto",
-    [
-        proto_with(tf.float32, [251]),
-        proto_with(tf.string, [63]),
-        proto_with(tf.float32, [2**40, 2**40]),
-        proto_with(tf.int64, [5, 26]),
-        proto_with(tf.string, [0, 2**50]),
-        proto_with(tf.string, [10], string_val=[b"", b"a" * 120]),
-    ],
-)
-def test_a_tensor_that_expands_beyond_the_size_limit_is_refused(proto):
+def test_tensors_within_the_limit_are_decoded_and_missing_strings_are_empty():
     limits = Limits(max_request_bytes=1000)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"error: x has the shape .* 1000 by"):
-        array_of("x", proto, limits)
-    for within in (proto_with(tf.float32, [250]), proto_with(tf.string, [0, 62])):
-        assert array_of("x", within, limits).size in (250, 0)
+    assert array_of("x", proto_with(tf.float32, [250]), limits).size == 250
+    assert array_of("x", proto_with(tf.string, [0, 62]), limits).size == 0
+    assert array_of("x", proto_with(tf.string, [2]), limits).tolist() == [b"", b""]
 
 
 def strings(*sentences):
     return {"strings": np.array([sentence.encode() for sentence in sentences], object)}
 
 
-def changed(signature, remove=(), **dtypes):
-    """A signature with other outputs."""
-    result = meta_graph_pb2.SignatureDef()
-    result.CopyFrom(signature)
-    for name in remove:
-        del result.outputs[name]
-    for name, dtype in dtypes.items():
-        result.outputs[name].dtype = dtype.as_datatype_enum
-    return result
+def tokens(*shape):
+    return {"tokens": np.full(shape, b"a", object), "sequence_len": np.ones(shape[0], np.int32)}
 
 
 @pytest.mark.parametrize(
-    ("sentences", "num_tokens"),
+    ("name", "inputs", "num_tokens"),
     [
-        *(([], 0), (["", " "], 0), (["a b", "c"], 4), (["a\u3000b\x1cc\x85d"], 4)),
-        *((["a"] * 10, 10), (["a " * 11], None), (["a b", "", "", "", "", ""], None)),
-        (["a"] * 11, None),
+        # A classifier has no output `sequence_len`. With `starts`, the model takes raw text.
+        *(
+            (name, strings(*sentences), num_tokens)
+            for name in ("serving_default", "classifier")
+            for sentences, num_tokens in (
+                *(((), 0), (("", " "), 0), (("a b", "c"), 4), (("a\u3000b\x1cc\x85d",), 4)),
+                *((["a"] * 10, 10), (["a " * 11], 11), (["a b", "", "", "", "", ""], 12)),
+            )
+        ),
+        ("tokens", tokens(2, 6), 12),
+        ("tokens", tokens(0, 6), 6),
+        ("raw", strings("!!!!", "a"), 8),
+        ("other_types", {"number": np.float32(1), "flags": np.zeros(100, bool)}, 0),
     ],
 )
-def test_tokens_of_strings_are_counted_with_padding_and_limited(signatures, sentences, num_tokens):
-    # A classifier has no output `sequence_len`.
-    of_texts = changed(signatures["serving_default"], ["sequence_len"])
-    for signature in (signatures["serving_default"], of_texts):
-        if num_tokens is None:
-            with pytest.raises(tf.errors.InvalidArgumentError, match="product must be at most 10"):
-                Limits(max_tokens=10).check_tokens(signature, strings(*sentences))
-        else:
-            limits = Limits(max_tokens=10)
-            assert limits.check_tokens(signature, strings(*sentences)) == num_tokens
-        if len(sentences) == 11:
-            with pytest.raises(tf.errors.InvalidArgumentError, match="has 11 sentences"):
-                Limits(max_sentences=10).check_tokens(signature, strings(*sentences))
+def test_tokens_are_counted_with_padding_and_limited(signatures, name, inputs, num_tokens):
+    signature = meta_graph_pb2.SignatureDef()
+    signature.CopyFrom(signatures[name if name in signatures else "serving_default"])
+    if name == "classifier":
+        del signature.outputs["sequence_len"]
+    if name == "raw":
+        signature.outputs["starts"].dtype = tf.int64.as_datatype_enum
+    assert Limits(max_tokens=max(num_tokens, 1)).check_tokens(signature, inputs) == num_tokens
+    if num_tokens:
+        message = f"product must be at most {num_tokens - 1}"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            Limits(max_tokens=num_tokens - 1).check_tokens(signature, inputs)
 
 
-@pytest.mark.parametrize("num_sentences", [2, 0])
-def test_padding_counts_as_tokens_in_an_empty_batch_too(signatures, num_sentences):
-    inputs = {
-        "tokens": np.full((num_sentences, 6), b"a", object),
-        "sequence_len": np.ones(num_sentences, np.int32),
-    }
-    num_tokens = 6 * max(1, num_sentences)
-    limits = Limits(max_tokens=num_tokens)
-    assert limits.check_tokens(signatures["tokens"], inputs) == num_tokens
-    message = f"{num_sentences} sentences, the longest with 6"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        Limits(max_tokens=num_tokens - 1).check_tokens(signatures["tokens"], inputs)
-
-
-def test_each_byte_of_raw_text_counts_as_a_token(signatures):
-    raw = changed(signatures["serving_default"], starts=tf.int64)
-    assert Limits(max_tokens=10).check_tokens(raw, strings("!!!!", "a")) == 8
-    with pytest.raises(tf.errors.InvalidArgumentError, match="2 sentences, the longest with 6"):
-        Limits(max_tokens=10).check_tokens(raw, strings("!!!!!!", "a"))
-
-
-def test_a_signature_without_text_has_no_token_limit(signatures):
-    inputs = {"number": np.float32(1), "flags": np.zeros(100, bool)}
-    limits = Limits(max_sentences=2, max_tokens=2)
-    assert limits.check_tokens(signatures["other_types"], inputs) == 0
+def test_sentences_are_counted_and_limited(signatures):
+    for name, inputs in (("serving_default", strings(*["a"] * 11)), ("tokens", tokens(11, 1))):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="has 11 sentences, more than 10"):
+            Limits(max_sentences=10).check_tokens(signatures[name], inputs)
 
 
 @pytest.mark.parametrize(

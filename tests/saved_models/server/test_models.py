@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 import time
-from contextlib import ExitStack
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,9 +12,9 @@ import tensorflow as tf
 from elmo_tf.saved_models import Client, serve
 from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.models import Model, State
-from elmo_tf.saved_models.versions import check_new_version, versions_in
+from elmo_tf.saved_models.versions import versions_in
 from reference import tf1_training
-from serving_requests import asking
+from serving_requests import asking, outputs_over_rest
 
 
 class Loader:
@@ -162,12 +161,16 @@ def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
 def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
     """A broken version does not replace a loaded one, and its error is reported."""
     shutil.copytree(model_directory / "1", tmp_path / "1")
-    with serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server, ExitStack() as stack:
-        addresses = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
-        clients = [stack.enter_context(Client(address, retries=0)) for address in addresses]
+    with (
+        serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server,
+        Client(f"localhost:{server.port}", retries=0) as client,
+    ):
 
-        def scale(client):
+        def scale():
             return client.predict(["a"])["elmo"][0, 0, 0]
+
+        def scale_over_rest():
+            return outputs_over_rest(server, ["a"])["elmo"][0, 0, 0]
 
         def wait_for(condition):
             end = time.monotonic() + 20
@@ -175,17 +178,16 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(model_direc
                 assert time.monotonic() < end
                 time.sleep(0.01)
 
-        for client in clients:
-            stack.enter_context(asking(lambda client=client: client.predict(["a"]), 2))
-        (tmp_path / "2").mkdir()
-        (tmp_path / "2" / "saved_model.pb").write_bytes(b"broken")
-        wait_for(lambda: clients[0].status().get(2) == "END")
-        assert {scale(client) for client in clients} == {10}
-        shutil.copytree(model_directory / "2", tmp_path / ".3")
-        (tmp_path / ".3").rename(tmp_path / "3")
-        wait_for(lambda: scale(clients[0]) == 100)
-        assert scale(clients[1]) == 100
-        assert clients[0].status() == {3: "AVAILABLE", 2: "END", 1: "END"}
+        with asking(scale, 2), asking(scale_over_rest, 2):
+            (tmp_path / "2").mkdir()
+            (tmp_path / "2" / "saved_model.pb").write_bytes(b"broken")
+            wait_for(lambda: client.status().get(2) == "END")
+            assert scale() == scale_over_rest() == 10
+            shutil.copytree(model_directory / "2", tmp_path / ".3")
+            (tmp_path / ".3").rename(tmp_path / "3")
+            wait_for(lambda: scale() == 100)
+            assert scale_over_rest() == 100
+            assert client.status() == {3: "AVAILABLE", 2: "END", 1: "END"}
 
 
 SENTENCES = ["the cat sat", "", "한국어 a"]
@@ -255,6 +257,8 @@ def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, me
     for name in ("empty", "1"):
         (tmp_path / name).mkdir()
     (tmp_path / "1" / "saved_model.pb").touch()
+    (tmp_path / "1" / "assets").mkdir()
+    (tmp_path / "1" / "assets" / "options.json").touch()
     with pytest.raises(OSError, match=message):
         serve(source, port=0, rest_port=None)
 
@@ -269,14 +273,3 @@ def test_versions_are_numbered_folders_with_a_model(tmp_path):
     folders = {1: "1", 7: "007", 2**63 - 1: str(2**63 - 1)}
     assert versions_in(tmp_path) == {number: tmp_path / name for number, name in folders.items()}
     assert versions_in(tmp_path / "nowhere") == {}
-
-
-def test_an_existing_version_is_an_error_that_suggests_the_next(tmp_path):
-    for name in ("1", "3"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "saved_model.pb").touch()
-
-    with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 4` or `--overwrite` "):
-        check_new_version(tmp_path, 1, overwrite=False)
-    check_new_version(tmp_path, 1, overwrite=True)
-    check_new_version(tmp_path, 2, overwrite=False)

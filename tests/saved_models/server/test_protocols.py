@@ -23,6 +23,7 @@ from serving_requests import (
     SENTENCES,
     assert_bad,
     assert_refused,
+    outputs_over_rest,
     predict,
     predict_rest,
     send,
@@ -47,6 +48,12 @@ def test_rest_takes_instances_and_inputs(server):
         assert [row[name] for row in by_row["predictions"]] == by_column["outputs"][name]
     elmo = np.array(by_column["outputs"]["elmo"])
     np.testing.assert_allclose(elmo, 100 * np.array([[1, 2], [3, 0]])[..., None] * np.arange(1, 7))
+
+
+def test_numbers_are_exact_over_rest_and_no_sentences_give_no_rows(server):
+    thirds = outputs_over_rest(server, ["a b dd"])["default"][0].astype(np.float32)
+    np.testing.assert_array_equal(thirds, np.arange(400, 2401, 400, np.float32) / np.float32(3))
+    assert outputs_over_rest(server, [])["default"].tolist() == []
 
 
 def test_every_type_is_sent_and_received(server, channel):
@@ -162,7 +169,7 @@ def of_flags(**inputs):
         (b"{", "JSON Parse error: Expecting property name"),
         (b"[" * 100_000, "JSON Parse error: "),
         ([1], "Expected a JSON object, but received [1]"),
-        ({"signature_name": "\ud800", "inputs": []}, "'signature_name' is not Unicode: \"\\ud800"),
+        ({"signature_name": "\ud800", "inputs": []}, 'must be a Unicode string, not "\\ud800'),
         ({}, "Expected one of the keys 'instances' and 'inputs'"),
         (
             {"instances": [{"lines": "a"}]},
@@ -172,9 +179,10 @@ def of_flags(**inputs):
             of_tokens(tokens=[["a", "b"], ["c"]]),
             "Expected tokens to have 2 axes with lists of equal lengths, but got 1: ",
         ),
-        ({"inputs": ["a", ["b"]]}, 'Expected strings to hold string, but got ["b"]'),
-        ({"inputs": [{"b64": "???"}]}, 'to hold strings or {"b64": "…"}, but got {"b64": "???"}'),
-        ({"inputs": ["\ud800"]}, 'A string of strings is not Unicode: "\\ud800"'),
+        ({"signature_name": 1, "inputs": []}, "must be a Unicode string, not 1"),
+        ({"inputs": ["a", ["b"]]}, 'Expected strings to hold strings (Unicode, or bytes as {"b64"'),
+        ({"inputs": [{"b64": "???"}]}, 'bytes as {"b64": "…"}), but got {"b64": "???"}'),
+        ({"inputs": ["\ud800"]}, 'bytes as {"b64": "…"}), but got "\\ud800"'),
         (of_tokens(sequence_len=[2, True]), "Expected sequence_len to hold int32, but got true"),
         (of_tokens(sequence_len=[2, 2**31]), "sequence_len to hold int32, but got 2147483648"),
         (of_flags(number=10**400), "Expected number to hold float32, but got 1000"),
@@ -281,6 +289,8 @@ def test_the_status_names_states_and_errors(model_directory, tmp_path):
         }
         assert (newest["version"], newest["state"]) == ("2", "END")
         assert "saved_model.pb" in newest["status"]["error_message"]
+        _, _, text = send(server, "GET", "/v1/models/elmo/versions/1")
+        assert json.loads(text) == {"model_version_status": [older]}
         for path, message in (("bert", "any versions of model bert"), ("elmo/versions/5", "n 5")):
             status, _, text = send(server, "GET", f"/v1/models/{path}")
             assert_bad((status, json.loads(text)), message, 404)

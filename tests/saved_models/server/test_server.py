@@ -11,18 +11,19 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
+from unittest.mock import Mock
 
 import grpc
 import pytest
+import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from elmo_tf.saved_models import Client
 from elmo_tf.saved_models.server import rest_endpoint, server
 from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
 from elmo_tf.saved_models.server.server import DEFAULT_BATCHING, serve
-from serving_requests import assert_refused, free_port, predict, predict_rest, send, serving
+from serving_requests import free_port, outputs_over_rest, predict, predict_rest, send, serving
 
 BODY = json.dumps({"inputs": ["a"]}).encode()
 HEAD = b"POST /v1/models/elmo:predict HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n" % len(BODY)
@@ -55,14 +56,19 @@ def assert_free(port):
 @pytest.mark.parametrize("batching", [DEFAULT_BATCHING, None])
 def test_requests_in_parallel_get_their_own_answers(model_directory, batching):
     def ask_and_check(thread):
-        ports = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
-        with Client(ports[thread % 2]) as client:
-            for size in range(1, 16):
-                sentences = ["x" * (thread + 1) + " " + "y" * size] * (1 + size % 3)
-                answer = client.predict(sentences, "word_emb")["word_emb"]
-                assert answer[:, :, 0].tolist() == [[thread + 1, size]] * len(sentences)
+        for size in range(1, 16):
+            sentences = ["x" * (thread + 1) + " " + "y" * size] * (1 + size % 3)
+            if thread % 2:
+                vectors = outputs_over_rest(server, sentences)["word_emb"]
+            else:
+                answer = predict(channel, {"strings": tf.make_tensor_proto(sentences)})
+                vectors = tf.make_ndarray(answer.outputs["word_emb"])
+            assert vectors[:, :, 0].tolist() == [[thread + 1, size]] * len(sentences)
 
-    with serving(model_directory, batching=batching) as (server, _), ThreadPoolExecutor(8) as pool:
+    with (
+        serving(model_directory, batching=batching) as (server, channel),
+        ThreadPoolExecutor(8) as pool,
+    ):
         list(pool.map(ask_and_check, range(8)))
 
 
@@ -117,27 +123,37 @@ def test_stopping_frees_the_ports_and_ends_wait_and_may_be_repeated(model_direct
 
 
 @pytest.mark.parametrize("grace", [(), (30,), (0.1,)])  # the default is 30 s
-@pytest.mark.parametrize("address", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
+@pytest.mark.parametrize("over", ["gRPC", "REST"])
 def test_stopping_answers_running_requests_within_the_grace_period(
-    model_directory, slow_predictions, address, grace
+    model_directory, slow_predictions, over, grace
 ):
     begun, release = slow_predictions
-    server = serve(model_directory, port=0, rest_port=0)
-    with ThreadPoolExecutor(2) as pool, Client(address.format(server), retries=0) as client:
-        answer = pool.submit(client.predict, ["a"])
+
+    def status():
+        try:
+            if over == "REST":
+                return predict_rest(server, {"inputs": ["a"]})[0]
+            predict(channel)
+        except ConnectionRefusedError:
+            return 503
+        except grpc.RpcError as error:
+            return 503 if error.code() == grpc.StatusCode.UNAVAILABLE else error.code()
+        return 200
+
+    with serving(model_directory) as (server, channel), ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(status)
         assert begun.wait(10)
         stopping = pool.submit(server.stop, *grace)
         if grace == (0.1,):
-            code = answer.exception(10).code()
-            assert code in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+            assert answer.result(10) in (503, grpc.StatusCode.CANCELLED)
         else:
             with pytest.raises(TimeoutError):
                 stopping.result(0.5)
-            assert_refused(grpc.StatusCode.UNAVAILABLE, "", client.predict, ["a"])
+            assert status() == 503
         release.set()
         stopping.result(10)
         if grace != (0.1,):
-            assert answer.result(10)["elmo"].shape == (1, 1, 6)
+            assert answer.result(10) == 200
 
 
 def test_stopping_answers_the_requests_received_before_and_closes_idle_connections(model_directory):
@@ -214,16 +230,11 @@ def arguments_of(command, monkeypatch):
     """Runs `elmo-tf serve` without a server; returns the arguments of `serve`, or an error."""
 
     def run(*options):
-        calls = []
-
-        def serve(*arguments, **named):
-            calls.append((arguments, named))
-            raise KeyboardInterrupt  # as Ctrl-C would
-
-        monkeypatch.setattr(server, "serve", serve)
+        called = Mock(side_effect=KeyboardInterrupt)  # as Ctrl-C would
+        monkeypatch.setattr(server, "serve", called)
         monkeypatch.setattr(signal, "signal", lambda *arguments: None)
         status, _, err = command("serve", *options)
-        return calls[0] if status == 0 else (status, err)
+        return called.call_args if status == 0 else (status, err)
 
     return run
 
