@@ -83,7 +83,7 @@ def measure_speed(
 def _with_and_without_cache(
     source: str | os.PathLike | BiLM, precision: str
 ) -> tuple[Embedder, Embedder]:
-    """One that computes all layers and caches words, and one that encodes the words of each call."""
+    """One of all layers that caches words, and one that encodes the words of each call."""
     embedder = Embedder(source, "all", precision=precision, vocabulary=())
     return embedder, Embedder(embedder.bilm, 0, precision=precision)
 

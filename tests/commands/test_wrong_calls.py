@@ -97,7 +97,6 @@ def files(in_temporary_folder):
         ((*NEIGHBORS, "--sentence", "a b"), 1, "does not contain the token 'bank'"),
         (("neighbors", "bnak", "--index", "{index}"), 1, "Similar words: bank"),
         ((*NEIGHBORS, "--corpus", "tags.conll"), 1, "was built from other files"),
-        ((*NEIGHBORS, "--vectors", "tags.conll"), 1, "tags.conll, line 1:"),
         (
             ("neighbors", "--index", "text.txt", "--model", "m", "--corpus", "c"),
             2,
@@ -148,8 +147,6 @@ def files(in_temporary_folder):
         ((*BUILD, "--layer", "3"), 1, "layers that depend on the context are 1, 2. Received: 3"),
         ((*NEIGHBORS, "--layer", "3"), 1, "that depend on the context are 1, 2. Received: 3"),
         (("neighbors", "bnak", *BUILD[2:]), 1, "'bnak' does not occur in the text."),
-        ((*BUILD, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
-        ((*NEIGHBORS, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
         (("task", "train", *TASK, "--elmo", "no"), 1, "There is no checkpoint no"),
         (("task", "train", *TASK[:-1], "out.png/run"), 1, "out.png is not a directory"),
         (("task", "train", *TASK, "--word-vectors", "tags.conll"), 1, "tags.conll, line 1"),
