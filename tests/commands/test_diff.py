@@ -135,7 +135,10 @@ CAUSES = [
     ([lower_cased, float16], [FLOAT16, TOKEN]),
     ([lambda array: array * np.float32(1 + 2**-12)], [FLOAT16]),
     ([lambda arrays, bilm: Embedder(BiLM(bilm.config)).embed(LINES)], ["another model, or sent"]),
-    ([lambda array: array + [[[0]], [[1]], [[1]]]], ["other states or weights of the LSTMs: lay"]),
+    (
+        [lambda array: array + np.float32([[[0]], [[1]], [[1]]])],
+        ["other states or weights of the LSTMs: lay"],
+    ),
     ([lambda array: array[..., :-1]], ["another model: vectors have 11 dimensions, not 12"]),
     (
         [lambda arrays, bilm: arrays[:3], float16],
