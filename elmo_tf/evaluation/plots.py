@@ -7,7 +7,6 @@ or dash, heat maps by lightness.
 
 import contextlib
 import io
-import itertools
 import json
 import math
 import os
@@ -370,7 +369,9 @@ def families(texts: Iterable[str]) -> list[str]:
         (entry for entry in fonts.fontManager.ttflist if not entry.name.startswith(_BOXES)),
         key=lambda e: (e.name != _FONT, e.style != "normal", abs(int(e.weight) - 400), e.fname),
     )
-    for entry in itertools.takewhile(lambda _: missing, plainest_first):
+    for entry in plainest_first:
+        if not missing:
+            break
         # matplotlib's list of fonts may be outdated.
         with contextlib.suppress(OSError, RuntimeError):
             has = fonts.get_font(entry.fname).get_char_index

@@ -206,13 +206,13 @@ def test_senses_are_means_in_the_order_of_frequency_and_of_the_inventory(invento
     instances.append((instance("third", "many"), np.stack([EAST])))  # counts for both senses
     order = inventory("bank n first", "bank n many", "bank n third")
 
-    senses = mean_sense_vectors(instances, order)["bank", "noun"]
+    whitening = Whitening(3)
+    senses = mean_sense_vectors(iter(instances), order, [whitening])["bank", "noun"]
 
     assert senses.keys == ["many", "third", "first", "new"]
     many, third = (2 * NORTH + EAST) / 3, (NORTH + EAST) / 2
     np.testing.assert_allclose(senses.means, [[many, third, NORTH, NORTH]], atol=1e-6)
-    whitening = Whitening(3)
-    whitening.add(senses.means[0])
+    assert whitening.count == len(instances)
     whitening.fit(0.5)
     nearest = NearestSenses({("bank", "noun"): senses}, [whitening])
     vectors = np.stack([NORTH, EAST, 0 * EAST])[None]
