@@ -79,11 +79,11 @@ def named_file(text: Any) -> Any:
     return name, file
 
 
-def _as_layers(layers: str | int, names: Sequence[str] = LAYERS) -> str | int:
-    if isinstance(layers, int) or layers in names:
+def _as_layers(layers: str | int) -> str | int:
+    if isinstance(layers, int) or layers in LAYERS:
         return layers
     if not layers.isdecimal():
-        raise ValueError(f"use {', '.join(names)} or a number, not {layers!r}")
+        raise ValueError(f"use {', '.join(LAYERS)} or a number, not {layers!r}")
     return int(layers)
 
 
