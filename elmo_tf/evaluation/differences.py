@@ -59,7 +59,8 @@ def compare_vectors(
     is_pooled = _are_pooled(finite)
     view = functools.partial(_in_view, is_pooled=is_pooled)
     layers, explained = _explain(list(map(view, finite)), bilm, tolerance, is_pooled)
-    different, missing, broken, sums = [], [], [], []
+    different, missing, broken = [], [], []
+    found = []  # largest and mean difference and cosine of each token, (3, layer, token)
     for index, _, theirs, new in map(view, itertools.chain(examined, compared)):
         if theirs is None:
             missing.append(index)
@@ -71,7 +72,9 @@ def compare_vectors(
         if not is_same or not np.all(np.abs(theirs - new[:-2]) <= tolerance):
             different.append(index)
         if theirs.shape == new[layers].shape and theirs.size:
-            sums.append(_sums(theirs, new[layers]))
+            away = np.abs(theirs - new[layers])  # (layer, token, feature)
+            cosines = (unit_vectors(theirs) * unit_vectors(new[layers])).sum(-1)
+            found.append(np.stack([away.max(-1), away.mean(-1), cosines]))
     causes = []
     if missing:
         causes.append(f"another text: the file has no vectors of sentence {missing[0]}")
@@ -84,29 +87,21 @@ def compare_vectors(
     if different and not causes:
         causes = [f"unknown: the first {len(examined)} sentences are equal"]
     names = _layer_names(layers, bilm)
-    sums = np.stack(sums or [np.full((4, len(names)), [[0.0], [math.nan], [math.nan], [1.0]])])
+    nothing = np.full((3, len(layers), 1), [[[0.0]], [[math.nan]], [[math.nan]]])
+    found = np.concatenate(found or [nothing], axis=-1)
     return {
         "equal": not causes,
         "sentences": len(sentences),
         "different": len(different),
         "first_different": different[:_MAX_LISTED],
-        "layers": [_layer(name, sums[:, :, row]) for row, name in enumerate(names)],
+        "layers": [_layer(name, found[:, row]) for row, name in enumerate(names)],
         "causes": causes,
     }
 
 
-def _sums(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Largest difference; sums over tokens of mean differences, cosines and ones: (4, layer)."""
-    difference = np.abs(old - new)  # (layer, token, feature)
-    cosines = (unit_vectors(old) * unit_vectors(new)).sum(-1)
-    sums = difference.max((1, 2)), difference.mean(2).sum(1), cosines.sum(1)
-    return np.stack([*sums, np.full(len(old), old.shape[1])]).astype(float)
-
-
-def _layer(name: str, sums: np.ndarray) -> dict[str, Any]:
-    """The differences of a layer over all tokens; None instead of NaN and infinity."""
-    _, difference, cosine, tokens = sums.sum(axis=0)  # of (sentence, 4)
-    numbers = {"largest": sums[:, 0].max(), "mean": difference / tokens, "cosine": cosine / tokens}
+def _layer(name: str, found: np.ndarray) -> dict[str, Any]:
+    """The differences of a layer, (3, token); None instead of NaN and infinity."""
+    numbers = {"largest": found[0].max(), "mean": found[1].mean(), "cosine": found[2].mean()}
     numbers = {key: float(v) if math.isfinite(v) else None for key, v in numbers.items()}
     return {"layer": name, **numbers}
 
@@ -146,10 +141,6 @@ class _Fit(NamedTuple):
         """Number of sentences before the first with another vector."""
         return len(list(itertools.takewhile(np.all, self.equal)))
 
-    @property
-    def is_complete(self) -> bool:
-        return self.num_leading == len(self.equal)
-
 
 def _explain(
     sentences: Sequence[_Compared], bilm: BiLM, tolerance: float, is_pooled: bool
@@ -178,8 +169,8 @@ def _explain(
         sizes = sorted({1, leading}) if 0 < leading < len(sentences) else ()
         fits += [_fit(carried(size), size, precision, tolerance) for size in sizes]
         fit = max(fits, key=lambda fit: fit.num_equal)
-        best = fit if best is None or fit.is_complete else best
-        if best.is_complete:
+        best = fit if best is None or fit.num_leading == len(sentences) else best
+        if best.num_leading == len(sentences):
             break
     causes = []
     if best.layers != list(range(bilm.config.lstm.num_layers + 1)) and best.num_equal:
@@ -194,7 +185,7 @@ def _explain(
         )
     if best.precision != "float32":
         causes.append(f"{best.precision}: differences are within its rounding")
-    if not best.is_complete:
+    if best.num_leading < len(sentences):
         causes.append(_remaining_cause(best, sentences, is_pooled))
     return best.layers, causes
 
