@@ -39,6 +39,7 @@ from results_pictures import draw_pictures
 from studies import MEASUREMENTS, STUDIES, Run, measured, results_of, runs_of, settings_of
 
 from elmo_tf.files import atomic_file, write_json
+from elmo_tf.tasks.word_vectors import read_word_vectors
 
 RESULT = "result.json"
 TUNING = ("--epochs", 3, "--learning-rate", 0.001, "--batch-size", 16, "--num-sampled", 4096)
@@ -285,8 +286,10 @@ def analyze(data: Path, model: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         options = ("--index", Path(folder, "index"), "--model", model, "--max-tokens", 500_000)
         options += ("--corpus", data / "lm/en_wiki/train/*", "--layer", 2, "--top", 4)
-        found = run_command("neighbors", "play", *options, "--vectors", data / "glove.txt")
-    write_measurement("neighbors", json.loads(found))
+        found = json.loads(run_command("neighbors", "play", *options))
+    static = read_word_vectors(data / "glove.txt").nearest("play", 4)
+    found["words"][0]["vectors"] = {"glove.txt": [{"token": token} for token, _ in static]}
+    write_measurement("neighbors", found)
     script = Path(__file__).parents[1] / "examples" / "trivial_baselines.py"
     options = ("--questions", data / "squad/dev.json", "--documents")
     documents = sorted(data.glob("coref/litbank/dev/*.conll"))

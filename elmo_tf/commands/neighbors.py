@@ -1,35 +1,17 @@
 """The subcommand `neighbors`: words in context ─► the nearest tokens of a corpus."""
 
-import itertools
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
-
-from absl import logging
-from pydantic import PlainValidator
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
 
 from elmo_tf.commands.options import (
     CHECKPOINT,
-    VECTORS_GUIDE,
     Precision,
     ReportOptions,
     markdown_table,
-    named_vectors,
-    optionally_named_file,
     subcommand,
 )
 from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
-
-_Vectors = Annotated[
-    tuple[Annotated[tuple[str, str], PlainValidator(optionally_named_file)], ...],
-    setting(
-        metavar="[NAME=]FILE",
-        help="also report neighbors by vectors in files: nearest types of static word vectors "
-        "(GloVe, word2vec or fastText text); or nearest tokens by .hdf5 or .parquet files with one "
-        "vector per whitespace-separated token of the whole corpus, as by elmo-tf embed "
-        f"({VECTORS_GUIDE})",
-    ),
-]
 
 
 @checked_dataclass(kw_only=True)
@@ -71,7 +53,6 @@ class _NeighborsOptions(ReportOptions):
     top: Count = setting(5, "neighbors per occurrence and layer")
     same_word: bool = setting(False, "find only occurrences of WORD")
     other_words: bool = setting(False, "find only other words")
-    vectors: _Vectors = ()
 
     def __post_init__(self):
         if self.sentence is not None and not self.words:
@@ -101,116 +82,81 @@ def neighbors(options: _NeighborsOptions) -> None:
                 f"--sentence {options.sentence!r} does not contain the token {word!r}."
             )
     options.check_report()
-    vectors = named_vectors(options.vectors)
     from elmo_tf.evaluation.occurrences import OccurrenceIndex
 
     if options.has_index:
 
         def check(index: Any) -> None:
             index.check_same_text(options.corpus, options.max_tokens)
-            _check_query(options, vectors, index.settings["layers"], index.types, index.sentences)
+            _check_query(options, index.settings["layers"], index.types)
 
         index = OccurrenceIndex(options.index, options.model, options.precision, check)
     else:
-        index = OccurrenceIndex(options.index, _build(options, vectors))
+        index = OccurrenceIndex(options.index, _build(options))
     keys = ("model", "digest", "precision", "sentences", "tokens", "types")
     about = {key: index.settings[key] for key in keys}
-    words = [_about(index, vectors, word, options) for word in options.words]
+    words = [_about(index, word, options) for word in options.words]
     content = {"index": {"folder": os.path.normpath(options.index), **about}, "words": words}
     options.report(content, lambda: _markdown(content))
 
 
-def _build(options: _NeighborsOptions, vectors: Mapping[str, Any]) -> Any:
+def _build(options: _NeighborsOptions) -> Any:
     """Builds the index, and returns its embedder."""
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.occurrence_text import distinct_sentences
-    from elmo_tf.evaluation.occurrences import build_occurrence_index, require_packages
+    from elmo_tf.evaluation import occurrences
     from elmo_tf.files import refuse_directory
     from elmo_tf.text.reading import sentence_files
 
     refuse_directory(options.index)
-    require_packages()
+    occurrences.require_packages()
     files = sentence_files(options.corpus)
     num_layers = load_config(options.model).lstm.num_layers + 1
-    sentences = distinct_sentences(files, options.max_tokens)
+    sentences = occurrences.distinct_sentences(files, options.max_tokens)
     if options.words:
         types = {token for sentence in sentences for token in sentence.split(" ")}
-        _check_query(options, vectors, num_layers, types, lambda: map(str.split, sentences))
+        _check_query(options, num_layers, types)
     embedder = Embedder(options.model, precision=options.precision)
     # Absolute: later calls may come from another working directory.
     name = os.path.abspath(options.model) if os.path.exists(options.model) else options.model
-    build_occurrence_index(embedder, files, options.index, options.max_tokens, name, sentences)
+    text = options.max_tokens, name, sentences
+    occurrences.build_occurrence_index(embedder, files, options.index, *text)
     return embedder
 
 
-def _check_query(
-    options: _NeighborsOptions,
-    vectors: Mapping[str, Any],
-    num_layers: int,
-    types: Collection[str],
-    read: Callable[[], Iterable[Sequence[str]]],
-) -> None:
-    """Checks layers, words and files of vectors against the text, before a model is loaded."""
-    from elmo_tf.evaluation.occurrence_text import check_layers, check_word
-    from elmo_tf.evaluation.stored_vectors import SentenceVectorSource
+def _check_query(options: _NeighborsOptions, num_layers: int, types: Collection[str]) -> None:
+    """Checks layers and words against the text, before a model is loaded."""
+    from elmo_tf.evaluation.occurrences import check_layers, check_word
 
     check_layers(filter(None, options.layer), num_layers)
-    contextual = [one for one in vectors.values() if isinstance(one, SentenceVectorSource)]
-    if options.sentence is None and (contextual or set(options.layer) != {0}):
+    if options.sentence is None and set(options.layer) != {0}:
         for word in options.words:
             check_word(word, types)
-    if options.words and contextual:
-        queries = [] if options.sentence is None else [options.sentence.split()]
-        for source in contextual:
-            source.check(itertools.chain(queries, read()))
 
 
-def _about(
-    index: Any, vectors: Mapping[str, Any], word: str, options: _NeighborsOptions
-) -> dict[str, Any]:
+def _about(index: Any, word: str, options: _NeighborsOptions) -> dict[str, Any]:
     """The results of a word."""
     from elmo_tf.evaluation.occurrences import Occurrence
-    from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
     content: dict[str, Any] = {"word": word, "count": len(index.places(word)), "occurrences": []}
-    contextual = dict(vectors)
-    for name, source in vectors.items():
-        if isinstance(source, WordVectorSource):
-            static = contextual.pop(name).vectors
-            if word not in static:
-                logging.warning("%s has no vector of %r.", name, word)
-            near = static.nearest(word, options.top) if word in static else []
-            content.setdefault("vectors", {})[name] = _types(near)
     if 0 in options.layer:
-        content["types"] = _types(index.nearest_types(word, options.top))
+        nearest = index.nearest_types(word, options.top)
+        content["types"] = [{"token": type, "similarity": round(x, 4)} for type, x in nearest]
     layers = [layer for layer in options.layer or index.layers if layer]
-    if not layers and not contextual:
+    if not layers:
         return content
     if options.sentence is None:
-        layer = max(layers or index.layers)
-        occurrences = index.unlike_occurrences(word, options.occurrences, layer)
+        occurrences = index.unlike_occurrences(word, options.occurrences, max(layers))
     else:
         tokens = options.sentence.split()
         positions = [place for place, token in enumerate(tokens) if token == word]
         occurrences = [Occurrence(tokens, place) for place in positions[: options.occurrences]]
     words = "same" if options.same_word else "other" if options.other_words else "any"
-    tables = {"": index.nearest(occurrences, layers, options.top, words)}
-    for name, source in contextual.items():
-        near = index.nearest_by_vectors(source, occurrences, options.top, words)
-        tables[f"{name}, layer "] = near
-    for row, occurrence in enumerate(occurrences):
-        neighbors = {
-            f"{prefix}{layer}": list(map(_in_context, nearest))
-            for prefix, of_occurrences in tables.items()
-            for layer, nearest in of_occurrences[row].items()
-        }
+    found = index.nearest(occurrences, layers, options.top, words)
+    for occurrence, nearest in zip(occurrences, found, strict=True):
+        neighbors = {str(layer): list(map(_in_context, near)) for layer, near in nearest.items()}
         content["occurrences"].append({**_in_context(occurrence), "neighbors": neighbors})
     return content
-
-
-def _types(nearest: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
-    return [{"token": token, "similarity": round(near, 4)} for token, near in nearest]
 
 
 def _in_context(occurrence: Any) -> dict[str, Any]:
@@ -233,22 +179,20 @@ def _markdown(content: Mapping[str, Any]) -> str:
     ]
     for about in content["words"]:
         parts.append(f"# {_visible(about['word'])} ({about['count']:,} times)")
-        types = {f"nearest by {name}": near for name, near in about.get("vectors", {}).items()}
         if "types" in about:
-            types["nearest in layer 0"] = about["types"]
-        for name, nearest in types.items():
-            rows = [(_visible(near["token"]), f"{near['similarity']:.3f}") for near in nearest]
-            parts.append(markdown_table([name, "similarity"], rows))
+            rows = [
+                (_visible(near["token"]), f"{near['similarity']:.3f}") for near in about["types"]
+            ]
+            parts.append(markdown_table(["nearest in layer 0", "similarity"], rows))
         for occurrence in about["occurrences"]:
             marked, origin = _marked(occurrence)
             parts.append(f"## {marked}\n\n{origin}")
             for layer, nearest in occurrence["neighbors"].items():
-                name = f"layer {layer}" if layer.isdecimal() else layer
                 rows = []
                 for near in nearest:
                     marked, origin = _marked(near)
                     rows.append((marked, f"{near['similarity']:.3f}", origin))
-                parts.append(markdown_table([name, "similarity", "from"], rows))
+                parts.append(markdown_table([f"layer {layer}", "similarity", "from"], rows))
     return "\n\n".join(parts)
 
 

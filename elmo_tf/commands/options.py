@@ -20,8 +20,6 @@ from elmo_tf.files import json_text, refuse_file, write_json
 from elmo_tf.settings import Texts, checked_dataclass, setting, settings_of
 
 STDIN = "-"  # in place of a text file
-# Where the format of files of vectors is described, for help texts.
-VECTORS_GUIDE = "format: docs/guides/integrations.md, Vectors of other models"
 CHECKPOINT = (
     f"directory, archive (.zip, .tar.gz), URL or name of a checkpoint; names: {brief_names()} (see "
     "elmo-tf models); hf://OWNER/NAME (Hugging Face Hub)"
@@ -81,16 +79,11 @@ def named_file(text: Any) -> Any:
     return name, file
 
 
-def optionally_named_file(text: Any) -> Any:
-    """Parses `NAME=FILE`, or a file, which is its own name; a pair is returned as it is."""
-    return named_file(text) if "=" in text or not isinstance(text, str) else (text, text)
-
-
-def _as_layers(layers: str | int, names: Sequence[str] = LAYERS) -> str | int:
-    if isinstance(layers, int) or layers in names:
+def _as_layers(layers: str | int) -> str | int:
+    if isinstance(layers, int) or layers in LAYERS:
         return layers
     if not layers.isdecimal():
-        raise ValueError(f"use {', '.join(names)} or a number, not {layers!r}")
+        raise ValueError(f"use {', '.join(LAYERS)} or a number, not {layers!r}")
     return int(layers)
 
 
@@ -152,7 +145,8 @@ NamedVectors = Annotated[
         help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
         "elmo-tf embed, for the same sentences; or static word vectors (text, or word2vec .bin). A "
         "token is a line of CoNLL columns; in .data.xml a word between spaces, so an expression of "
-        f"several words is several tokens ({VECTORS_GUIDE})",
+        "several words is several tokens (format: "
+        "docs/guides/integrations.md, Vectors of other models)",
     ),
 ]
 

@@ -38,11 +38,13 @@ def tokenize(options: _TokenizeOptions) -> None:
     from elmo_tf.cores import num_cores
     from elmo_tf.files import atomic_file, refuse_file
     from elmo_tf.progress import progress
+    from elmo_tf.text.batches import read_ahead
     from elmo_tf.text.sentence_files import reported_lines
 
     refuse_file(options.output, options.overwrite)
     _tokenizer(options.language)  # fails before the text is read
-    parts = _parts(reported_lines(text_sources(options.files)))
+    lines = reported_lines(text_sources(options.files))
+    parts = iter(lambda: read_ahead(lines, _CHARACTERS), [])
     start = time.perf_counter()
     counts: collections.Counter[str] = collections.Counter()
     with (
@@ -61,18 +63,6 @@ def tokenize(options: _TokenizeOptions) -> None:
     )
     if counts["normalized"]:
         logging.info("Lines that were converted to NFC: %s.", f"{counts['normalized']:,}")
-
-
-def _parts(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Groups lines, to about as many characters each."""
-    part, size = [], 0
-    for line in lines:
-        part.append(line)
-        size += len(line)
-        if size >= _CHARACTERS:
-            yield part
-            part, size = [], 0
-    yield part
 
 
 _Tokenized = tuple[bytes, dict[str, int]]

@@ -4,10 +4,12 @@ Its directory holds `contexts.parquet`, the distinct sentences, with the setting
 `layer_1.faiss` and so on, the unit vectors of all tokens, which a search compares one by one.
 """
 
+import difflib
 import functools
 import json
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,14 +20,14 @@ from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.distillation import token_vectors
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.embedding.vector_output import unit_vectors
-from elmo_tf.evaluation.occurrence_text import check_layers, check_word, distinct_sentences
-from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory, json_text
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.batches import read_ahead
+from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
 from elmo_tf.text.reading import decode, encode, text_files
+from elmo_tf.text.sentence_files import reported_lines
 
 _CONTEXTS, _LAYER = "contexts.parquet", "layer_{}.faiss"
 _METADATA = b"elmo_tf.occurrences.2"
@@ -196,17 +198,16 @@ class OccurrenceIndex:
         Without patterns, and with None, that is not checked.
         """
         files = [[os.path.abspath(file), file.stat().st_size] for file in text_files(patterns)]
-        built, limit = self.settings["files"], self.settings["max_tokens"]
+        built, limit, problem = self.settings["files"], self.settings["max_tokens"], None
         if patterns and sorted(files) != sorted(built):
             problem = f"from other files, or they have changed: {built[0][0]}, …"
         elif max_tokens not in (None, limit):
             problem = f"with max_tokens={limit}, not {max_tokens}"
-        else:
-            return
-        raise ValueError(
-            f"The index {self._folder} was built {problem}. Build another index, or omit the "
-            "corpus and max_tokens."
-        )
+        if problem:
+            raise ValueError(
+                f"The index {self._folder} was built {problem}. Build another index, or omit the "
+                "corpus and max_tokens."
+            )
 
     def unlike_occurrences(
         self, word: str, count: int = 2, layer: int | None = None
@@ -225,7 +226,8 @@ class OccurrenceIndex:
             ValueError: the word does not occur, or there is no such layer.
         """
         check_int(count, "count", ge=1)
-        (layer,) = self._checked(self.layers[-1:] if layer is None else [layer])
+        layers = self.layers[-1:] if layer is None else [layer]
+        (layer,) = check_layers(layers, self.settings["layers"])
         check_word(word, self.types)
         places = self.places(word)
         spaced = np.linspace(0, len(places) - 1, min(len(places), _MAX_CLUSTERED)).astype(int)
@@ -258,7 +260,7 @@ class OccurrenceIndex:
             ValueError: an argument is out of range, or a position is outside its sentence.
         """
         check_int(top_n, "top_n", ge=1)
-        layers = self._checked(self.layers if layers is None else layers)
+        layers = check_layers(self.layers if layers is None else layers, self.settings["layers"])
         vectors = _embedded(self._embedder, occurrences)
         return [
             {layer: self._nearest(query, layer, own[layer], top_n, words) for layer in layers}
@@ -275,37 +277,15 @@ class OccurrenceIndex:
         while True:
             most = max(1, min(count, int(allowed.sum())))
             _, (places,) = self._vectors[layer - 1].search(vector[None], most, params=parameters)
-            places = places[places >= 0]
-            exact = _embedded(self._embedder, self._occurrences(places))[:, layer] @ vector
-            best = self._best(places, exact, top_n)
-            if len(best) == top_n or len(places) < count:
-                return best
+            candidates = self._occurrences(places[places >= 0])
+            cosines = _embedded(self._embedder, candidates)[:, layer] @ vector
+            best: dict[tuple[str, ...], Occurrence] = {}  # of each sentence
+            for row in np.argsort(-cosines, kind="stable"):
+                near = candidates[row]._replace(similarity=float(cosines[row]))
+                best.setdefault(tuple(near.tokens), near)
+            if len(best) >= top_n or len(candidates) < count:
+                return list(best.values())[:top_n]
             count *= 4  # a few sentences hold most of the candidates
-
-    def nearest_by_vectors(
-        self,
-        source: VectorSource,
-        occurrences: Sequence[Occurrence],
-        top_n: int = 5,
-        words: str = "any",
-    ) -> list[dict[int, list[Occurrence]]]:
-        """Finds neighbors as `nearest` does, in all layers (from 0) of another model's vectors.
-
-        `source` holds the vectors of all sentences of the text and of the queries, or raises
-        `ValueError`.
-        """
-        queries = _embedded(source, occurrences)
-        sentences = progress_over(self.sentences(), len(self._sentences), "comparing", "sentences")
-        cosines = [
-            np.einsum("ltf,qlf->qlt", unit_vectors(vectors), queries)
-            for vectors in source.embed(sentences)
-        ]
-        neighbors = []
-        for query, of_layers in zip(occurrences, np.concatenate(cosines, axis=-1), strict=True):
-            places = np.flatnonzero(self._allowed(query, words))
-            best = (self._best(places, row[places], top_n) for row in of_layers)
-            neighbors.append(dict(enumerate(best)))
-        return neighbors
 
     def nearest_types(self, word: str, top_n: int = 5) -> list[tuple[str, float]]:
         """Finds the `top_n` types of the text with the nearest context-free vectors (layer 0).
@@ -316,10 +296,6 @@ class OccurrenceIndex:
         vectors = token_vectors(self._embedder.bilm, [*types, word])
         *vectors, query = progress_over(vectors, len(types) + 1, "encoding types", "types")
         return WordVectors(types, np.stack(vectors)).nearest_to(query, top_n, without=word)
-
-    def sentences(self) -> Iterator[list[str]]:
-        """Yields the tokens of the distinct sentences of the text."""
-        return map(_tokens_of, self._sentences)
 
     def places(self, word: str) -> np.ndarray:
         """Returns the indices of the occurrences of a word among all tokens of the text."""
@@ -335,39 +311,25 @@ class OccurrenceIndex:
             allowed[self._starts[row] : self._starts[row + 1]] = False
         return allowed
 
-    def _best(self, places: np.ndarray, cosines: np.ndarray, top_n: int) -> list[Occurrence]:
-        """The most similar of some tokens, at most one of each sentence."""
-        order = np.argsort(-cosines, kind="stable")
-        _, first = np.unique(self._rows(places[order]), return_index=True)
-        best = order[np.sort(first)[:top_n]]
-        nearest = zip(self._occurrences(places[best]), cosines[best].tolist(), strict=True)
-        return [occurrence._replace(similarity=cosine) for occurrence, cosine in nearest]
-
-    def _rows(self, places: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self._starts, places, side="right") - 1
-
     def _occurrences(self, places: np.ndarray) -> list[Occurrence]:
         occurrences = []
-        for row, place in zip(self._rows(places).tolist(), places.tolist(), strict=True):
+        rows = np.searchsorted(self._starts, places, side="right") - 1
+        for row, place in zip(rows.tolist(), places.tolist(), strict=True):
             file, _ = self.settings["files"][self._files[row].as_py()]
-            tokens, position = _tokens_of(self._sentences[row]), place - int(self._starts[row])
+            tokens = decode(self._sentences[row].as_py()).split(" ")
+            position = place - int(self._starts[row])
             occurrences.append(Occurrence(tokens, position, file, self._lines[row].as_py()))
         return occurrences
 
-    def _checked(self, layers: Iterable[int]) -> list[int]:
-        layers = list(layers)
-        check_layers(layers, self.settings["layers"])
-        return layers
 
-
-def _embedded(source: Embedder | VectorSource, occurrences: Sequence[Occurrence]) -> np.ndarray:
+def _embedded(embedder: Embedder, occurrences: Sequence[Occurrence]) -> np.ndarray:
     """Embeds occurrences: unit vectors (occurrence, layer, feature)."""
     for tokens, position, *_ in occurrences:
         if not 0 <= position < len(tokens):
             raise ValueError(f"There is no token {position} in the sentence {tokens!r}.")
-    arrays = source.embed([one.tokens for one in occurrences])
+    arrays = embedder.embed([one.tokens for one in occurrences])
     vectors = [array[:, one.position] for one, array in zip(occurrences, arrays, strict=True)]
-    return unit_vectors(np.reshape(vectors, (-1, source.num_layers, source.dim)))
+    return unit_vectors(np.reshape(vectors, (-1, embedder.num_layers, embedder.dim)))
 
 
 def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
@@ -385,6 +347,54 @@ def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
     return [max(np.flatnonzero(clusters == c), key=similarities.item) for c in order]
 
 
-def _tokens_of(sentence: Any) -> list[str]:
-    """The tokens of a value of `contexts.parquet`."""
-    return decode(sentence.as_py()).split(" ")
+def distinct_sentences(
+    files: Sequence[str | os.PathLike], max_tokens: int | None = None
+) -> dict[str, tuple[int, int]]:
+    """The first sentences, joined by spaces, with the indices of their files and their lines.
+
+    Raises:
+        ValueError: the files hold no token; or see `sentence_lines`.
+    """
+    left = max_tokens or math.inf
+    sentences: dict[str, tuple[int, int]] = {}
+    parts = (
+        ((file, line), tokens[start : start + MAX_SENTENCE_TOKENS])
+        for file, path in enumerate(files)
+        for line, text in enumerate(reported_lines([path], format=None), start=1)
+        for tokens in [text.split()]
+        for start in range(0, len(tokens), MAX_SENTENCE_TOKENS)
+    )
+    with progress(None, "reading the corpus", "tokens") as meter:
+        for place, part in parts:
+            sentence = " ".join(part)
+            if sentence not in sentences:
+                sentences[sentence] = place
+                left -= len(part)
+                meter.update(len(part))
+            if left <= 0:
+                break
+    if not sentences:
+        raise ValueError(f"There is no token in {files[0]}, ….")
+    return sentences
+
+
+def check_word(word: str, types: Iterable[str]) -> None:
+    """Raises `ValueError`, which names similar words, if a word is not one of the `types`."""
+    if word in types:
+        return
+    similar = {t.casefold(): t for t in types if abs(len(t) - len(word)) <= 2}
+    near = [similar[key] for key in difflib.get_close_matches(word.casefold(), similar)]
+    hint = f" Similar words: {', '.join(near)}." if near else ""
+    raise ValueError(f"The word {word!r} does not occur in the text.{hint}")
+
+
+def check_layers(layers: Iterable[int], num_layers: int) -> list[int]:
+    """Returns layers; `ValueError` if one does not depend on the context or does not exist."""
+    layers = list(layers)
+    for layer in layers:
+        if not 1 <= layer < num_layers:
+            allowed = ", ".join(map(str, range(1, num_layers)))
+            raise ValueError(
+                f"The layers that depend on the context are {allowed}. Received: {layer!r}"
+            )
+    return layers

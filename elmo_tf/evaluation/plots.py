@@ -5,11 +5,11 @@ need no display and leave no global state. Colors are also distinguishable in gr
 or dash, heat maps by lightness.
 """
 
+import contextlib
 import io
 import json
 import math
 import os
-import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -228,8 +228,7 @@ def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str
     """Splits and checks the sentences of `token_similarities`."""
     split = [one.split() if isinstance(one, str) else list(one) for one in sentences]
     if [] in split:
-        index = split.index([])
-        raise ValueError(f"Sentence {index + 1} has no tokens: {sentences[index]!r}.")
+        raise ValueError(f"Sentence {split.index([]) + 1} has no tokens.")
     _check_count(sum(map(len, split)), _MAX_TOKENS, "tokens in total")
     return split
 
@@ -239,14 +238,12 @@ def draw_similarities(similarities: TokenSimilarities) -> Figure:
     """Draws a heat map for each layer, on one color scale; lines separate the sentences."""
     num_layers, num_tokens, _ = similarities.cosines.shape
     labels = [shortened(visible(token), _MAX_LABEL) for token in similarities.tokens]
-    # In inches: a panel, and its labels and margin. The panels of a row have up to 13 inches.
-    side = max(2.0, 0.17 * num_tokens)
-    space = 0.35 + 0.08 * max(map(_width, labels))
-    columns = min(num_layers, max(1, int(13 // (side + space))))
+    # In inches: a panel, its labels and its margin. The panels of a row have up to 13 inches.
+    side = max(2.0, 0.17 * num_tokens) + 0.35 + 0.1 * max(map(len, labels))
+    columns = min(num_layers, max(1, int(13 // side)))
     rows = math.ceil(num_layers / columns)
-    height = rows * (side + space + 0.35)
-    width = columns * (side + space) + 1  # with the color bar
-    figure = Figure(figsize=(width, height), layout="compressed")
+    height = rows * (side + 0.35)
+    figure = Figure(figsize=(columns * side + 1, height), layout="compressed")  # with a color bar
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels[num_layers:]:
         axes.remove()
@@ -261,9 +258,7 @@ def draw_similarities(similarities: TokenSimilarities) -> Figure:
         for beginning in similarities.beginnings:
             axes.axhline(beginning - 0.5, color="white")
             axes.axvline(beginning - 0.5, color="white")
-    length = min(5.0, 0.8 * height)
-    size = {"shrink": length / height, "aspect": length / 0.15}
-    figure.colorbar(image, ax=panels[:num_layers], label="cosine similarity", **size)
+    figure.colorbar(image, ax=panels[:num_layers], label="cosine similarity", aspect=30)
     return figure
 
 
@@ -369,7 +364,7 @@ def families(texts: Iterable[str]) -> list[str]:
     matplotlib's own font comes first, then installed fonts. Characters that no font has are drawn
     as boxes (in SVG the reader's fonts are used) and reported by a warning.
     """
-    names, missing = [_FONT], set("".join(texts))
+    names, missing = {_FONT: None}, set("".join(texts))
     plainest_first = sorted(
         (entry for entry in fonts.fontManager.ttflist if not entry.name.startswith(_BOXES)),
         key=lambda e: (e.name != _FONT, e.style != "normal", abs(int(e.weight) - 400), e.fname),
@@ -377,19 +372,12 @@ def families(texts: Iterable[str]) -> list[str]:
     for entry in plainest_first:
         if not missing:
             break
-        try:
-            font = fonts.get_font(entry.fname)
-        except (OSError, RuntimeError):
-            continue  # matplotlib's list of fonts may be outdated
-        left = {character for character in missing if not font.get_char_index(ord(character))}
-        if left != missing and entry.name not in names:
-            names.append(entry.name)
-        missing = left
+        # matplotlib's list of fonts may be outdated.
+        with contextlib.suppress(OSError, RuntimeError):
+            has = fonts.get_font(entry.fname).get_char_index
+            if found := {character for character in missing if has(ord(character))}:
+                names[entry.name] = None
+                missing -= found
     if missing:
         logging.warning("No installed font has %s: drawn as boxes.", " ".join(sorted(missing)[:20]))
-    return names
-
-
-def _width(label: str) -> int:
-    """Approximate width in Latin letters."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "FW" else 1 for letter in label)
+    return list(names)

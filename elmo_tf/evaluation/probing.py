@@ -121,7 +121,8 @@ def probe(
     test_ids = np.array([ids.get(tag, _UNSEEN) for sentence in test for tag in sentence.tags])
     tokens = [token for sentence in test for token in sentence.tokens]
     is_known = np.array([token in counts for token in tokens])
-    baseline = np.array([ids[_most_frequent(counts.get(token, totals))] for token in tokens])
+    tags = [counts.get(token, totals) for token in tokens]
+    baseline = np.array([ids[max(sorted(each), key=each.__getitem__)] for each in tags])
     cache = cache or LayerCache(max_bytes=0)
     probes = []
     with (
@@ -207,10 +208,6 @@ def _tag_counts(sentences: Sequence[TaggedSentence], data: str) -> dict[str, Cou
     if not counts:
         raise ValueError(f"There is no token in the {data} data.")
     return dict(counts)
-
-
-def _most_frequent(counts: Counter[str]) -> str:
-    return min(counts, key=lambda tag: (-counts[tag], tag))
 
 
 def _accuracy(is_correct: np.ndarray, is_known: np.ndarray) -> Accuracy:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -229,24 +229,19 @@ def held_out_texts(
     """
     if not 0 <= share < 1:
         raise ValueError(f"`held_out` must be from 0 to below 1. Received: {share!r}")
-    sentences: Counter[tuple[int, int]] = Counter()
-    instances: Counter[tuple[int, int]] = Counter()
+    counts: defaultdict[tuple[int, int], np.ndarray] = defaultdict(lambda: np.zeros(2, int))
     for text, sentence in numbered_sentences(corpora):
-        sentences[text] += 1
-        instances[text] += len(sentence.instances)
-    last_first = list(instances)[::-1]
-    sizes = np.cumsum([instances[text] for text in last_first])
-    count = np.searchsorted(sizes, share * instances.total()) + 1 if share else 0
-    held_out = set(last_first[:count])
-    if held_out == instances.keys():
+        counts[text] += 1, len(sentence.instances)
+    last_first = list(counts)[::-1]
+    sizes = np.cumsum([counts[text][1] for text in last_first])
+    num_held_out = int(np.searchsorted(sizes, share * sizes[-1])) + 1 if share else 0
+    if num_held_out == len(counts):
         raise ValueError(
             f"Holding out {share:g} of the instances would leave no text to train on: there are "
-            f"{len(held_out)} texts. Hold out less, or train on more texts."
+            f"{num_held_out} texts. Hold out less, or train on more texts."
         )
-    left = [
-        sum(counts[text] for text in counts.keys() - held_out) for counts in (sentences, instances)
-    ]
-    return held_out, *left
+    left = sum(counts[text] for text in last_first[num_held_out:])
+    return set(last_first[:num_held_out]), *left.tolist()
 
 
 def _joined(lemma: str) -> str:

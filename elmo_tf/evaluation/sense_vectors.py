@@ -62,16 +62,6 @@ def in_parts(
         yield part, np.stack([vectors for _, vectors in part], axis=1)
 
 
-def counted(
-    instances: Iterator[InstanceVectors], whitenings: Sequence[Whitening]
-) -> Iterator[InstanceVectors]:
-    """Yields instances and vectors unchanged; adds the vectors to the whitening of each layer."""
-    for part, layers in in_parts(instances):
-        for whitening, vectors in zip(whitenings, layers, strict=True):
-            whitening.add(vectors)
-        yield from part
-
-
 class LemmaSenses(NamedTuple):
     """The senses of a lemma in the training data, the most frequent first."""
 
@@ -125,20 +115,24 @@ class NearestSenses:
 
 
 def mean_sense_vectors(
-    instances: Iterable[InstanceVectors], inventory: SenseInventory
+    instances: Iterator[InstanceVectors], inventory: SenseInventory, whitenings: Sequence[Whitening]
 ) -> dict[LemmaPos, LemmaSenses]:
     """Averages the vectors (layer, feature) of the instances of each sense, for each lemma.
 
     An instance with several gold keys counts for each of them. Memory holds one sum per sense. The
-    order of the inventory resolves ties of frequency; senses that it lacks come last.
+    order of the inventory resolves ties of frequency; senses that it lacks come last. All vectors
+    are added to the whitening of their layer.
     """
     sums: defaultdict[LemmaPos, dict[str, np.ndarray]] = defaultdict(dict)
     counts: Counter[tuple[LemmaPos, str]] = Counter()
-    for one, vectors in instances:
-        of_lemma = sums[one.lemma_pos]
-        for sense in one.senses:
-            counts[one.lemma_pos, sense] += 1
-            of_lemma[sense] = of_lemma[sense] + vectors if sense in of_lemma else vectors
+    for part, layers in in_parts(instances):
+        for whitening, of_layer in zip(whitenings, layers, strict=True):
+            whitening.add(of_layer)
+        for one, vectors in part:
+            of_lemma = sums[one.lemma_pos]
+            for sense in one.senses:
+                counts[one.lemma_pos, sense] += 1
+                of_lemma[sense] = of_lemma[sense] + vectors if sense in of_lemma else vectors
     senses = {}
     for lemma in list(sums):
         of_lemma = sums.pop(lemma)  # frees the sums of a lemma as soon as its means are known

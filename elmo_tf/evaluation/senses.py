@@ -21,7 +21,6 @@ from elmo_tf.evaluation.sense_corpus import (
 )
 from elmo_tf.evaluation.sense_vectors import (
     NearestSenses,
-    counted,
     in_parts,
     instance_vectors,
     mean_sense_vectors,
@@ -266,8 +265,8 @@ class SenseTexts:
         """The result of `evaluate_senses`."""
         shown = progress_over(self._training(), self._size[0], "training", "sentences")
         whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
-        vectors = counted(instance_vectors(embedder, shown, self._lemmas), whitenings)
-        senses = mean_sense_vectors(vectors, inventory)
+        vectors = instance_vectors(embedder, shown, self._lemmas)
+        senses = mean_sense_vectors(vectors, inventory, whitenings)
         # Shrunk: with as many instances as features, the measured correlations have half the
         # weight.
         for whitening in whitenings if senses else ():

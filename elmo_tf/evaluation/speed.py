@@ -59,11 +59,11 @@ def measure_speed(
         FileNotFoundError, ValueError: the model cannot be read.
     """
     rng = random.Random(0)
-    pairs = {
-        name: _with_and_without_cache(source, name)
-        for name in PRECISIONS
-        if usable_precision(name) == name
-    }
+    # One of all layers that caches words, and one that encodes the words of each call.
+    pairs: dict[str, tuple[Embedder, Embedder]] = {}
+    for name in filter(lambda name: usable_precision(name) == name, PRECISIONS):
+        embedder = Embedder(source, "all", precision=name, vocabulary=())
+        pairs[name] = embedder, Embedder(embedder.bilm, 0, precision=name)
     measured: dict[str, list[Speed]] = {name: [] for name in pairs}
     for turn in range(num_turns + 1):
         lengths = (1 + number % 10 for number in range(_DOCUMENT))
@@ -78,14 +78,6 @@ def measure_speed(
         name: Speed(*map(statistics.median, zip(*speeds[1:], strict=True)))
         for name, speeds in measured.items()
     }
-
-
-def _with_and_without_cache(
-    source: str | os.PathLike | BiLM, precision: str
-) -> tuple[Embedder, Embedder]:
-    """One that computes all layers and caches words, and one that encodes the words of each call."""
-    embedder = Embedder(source, "all", precision=precision, vocabulary=())
-    return embedder, Embedder(embedder.bilm, 0, precision=precision)
 
 
 def _measure(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
@@ -53,16 +52,14 @@ def arrays(bilm):
     return list(Embedder(bilm).embed(LINES))
 
 
-def test_equal_vectors_are_reported_as_equal(difference, arrays):
+def test_differences_are_measured_and_accepted_within_the_tolerance(
+    difference, arrays, command, checkpoint_directory
+):
     found = difference(arrays)
-
-    assert found["equal"]
-    assert (found["sentences"], found["different"], found["causes"]) == (6, 0, [])
+    assert (found["equal"], found["sentences"], found["different"]) == (True, 6, 0)
     assert len(found["layers"]) == 3
     assert all(one["largest"] < 1e-5 and one["cosine"] > 0.9999 for one in found["layers"])
 
-
-def test_differences_are_measured_and_accepted_within_the_tolerance(difference, arrays):
     moved = [array.copy() for array in arrays]
     moved[1][2] += 0.25
 
@@ -71,36 +68,38 @@ def test_differences_are_measured_and_accepted_within_the_tolerance(difference, 
     assert found["layers"][2]["largest"] == pytest.approx(0.25, abs=1e-5)
     num_tokens = sum(len(line.split()) for line in LINES)
     assert found["layers"][2]["mean"] == pytest.approx(0.25 * 6 / num_tokens, abs=1e-5)
+    call = ("diff", "old.hdf5", checkpoint_directory, "text.txt", "--format", "markdown")
+    status, out, _ = command(*call)
+    assert status == 3
+    for part in ("| layer 2", "1 of 6 sentences differ (the first: 1)", "\n- other states or wei"):
+        assert part in out
     assert difference(moved, tolerance=0.3)["equal"]
 
 
-def carried(bilm, batches):
-    """The layers of each sentence, with states carried from batch to batch."""
+def carried(bilm, size):
+    """The layers of each sentence, with states carried between batches of `size` sentences."""
     stateful = BiLM.from_config({**bilm.get_config(), "stateful": True})
     stateful.set_weights(bilm.get_weights())
-    for batch in batches:
+    for start in range(0, len(LINES), size):
+        batch = LINES[start : start + size]
         layers = stateful(batch)["layers"].numpy()
         yield from (layers[row, :, : len(line.split())] for row, line in enumerate(batch))
 
 
 def one_by_one(arrays, bilm):
-    return list(carried(bilm, [[line] for line in LINES]))
+    return carried(bilm, 1)
 
 
 def in_batches(arrays, bilm):
-    return list(carried(bilm, [LINES[:2], LINES[2:4], LINES[4:]]))
+    return carried(bilm, 2)
 
 
 def moved(arrays, bilm):
-    return [arrays[k] for k in ORDER]
-
-
-def carried_in_another_order(arrays, bilm):
-    return list(carried(bilm, [[LINES[k]] for k in ORDER]))
+    return [arrays[k] for k in (2, 1, 0, 3, 5, 4)]
 
 
 def lower_cased(arrays, bilm):
-    return list(Embedder(bilm).embed([line.lower() for line in LINES]))
+    return Embedder(bilm).embed([line.lower() for line in LINES])
 
 
 top = operator.itemgetter(-1)
@@ -113,29 +112,25 @@ def bfloat16(array):
     return array.astype(tf.bfloat16.as_numpy_dtype).astype(np.float32)
 
 
-ORDER = (2, 1, 0, 3, 5, 4)
-CARRIED = "carried state: each sentence begins with the last LSTM states of the one before"
-BATCHES = "carried state in batches of 2 sentences"
-MOVED = "a different order: sentence 0 of the file is sentence 2 of the text"
-TOP = "a different layer: the file holds layer 2"
-AVERAGE = "a different layer: the file holds the mean of all layers"
-SUM = "a different layer: the file holds the sum of all layers"
+CARRIED = "carried state, batch size 1: a sentence begins with the last LSTM states of the "
+BATCHES = "carried state, batch size 2: a sentence begins"
+LAYER = "a different layer: the file holds "
+TOP, AVERAGE = f"{LAYER}layer 2", f"{LAYER}the mean of all layers"
+SUM = f"{LAYER}the sum of all layers"
 FLOAT16 = "float16: differences are within its rounding"
 BFLOAT16 = "bfloat16: differences are within its rounding"
 MEANS = "sentence means: the file has one vector per sentence"
-TOKENS = "different tokens: the first is token 0 of sentence 0, which is 'The' in the text"
+TOKENS = "different tokens, or sentences in another order: the f"
+TOKEN = f"{TOKENS}irst is token 0 of sentence 0, which is 'The' in the text"
 # Functions that change all arrays or each array of a file, and the causes to report.
 CAUSES = [
     ([float16], [FLOAT16]),
     ([bfloat16], [BFLOAT16]),
-    ([moved], [MOVED]),
-    (
-        [lambda arrays, bilm: [arrays[0][:, :-1], *arrays[1:]]],
-        ["different tokens: the file has 3 "],
-    ),
-    ([lower_cased], [TOKENS]),
-    ([lower_cased, top], [TOP, "different tokens: the first are in sentence 0"]),
-    ([lambda array: array[::-1]], ["a different layer: the file holds layer 2, layer 1, layer 0"]),
+    ([moved], [TOKEN]),
+    ([lambda arrays, bilm: [arrays[0][:, :-1], *arrays[1:]]], [f"{TOKENS}ile has 3 vectors"]),
+    ([lower_cased], [TOKEN]),
+    ([lower_cased, top], [TOP, f"{TOKENS}irst are in sentence 0"]),
+    ([lambda array: array[::-1]], [f"{LAYER}layer 2, layer 1, layer 0"]),
     ([average], [AVERAGE]),
     ([mean_over_tokens], [MEANS]),
     ([total, mean_over_tokens], [SUM, MEANS]),
@@ -144,17 +139,15 @@ CAUSES = [
     ([one_by_one, average, float16], [AVERAGE, CARRIED, FLOAT16]),
     ([one_by_one, mean_over_tokens], [MEANS, CARRIED]),
     ([in_batches, top, float16], [TOP, BATCHES, FLOAT16]),
-    ([moved, top], [TOP, MOVED]),
-    ([carried_in_another_order], [MOVED, CARRIED]),
-    ([lower_cased, float16], [FLOAT16, TOKENS]),
+    ([lower_cased, float16], [FLOAT16, TOKEN]),
     ([lambda array: array * np.float32(1 + 2**-12)], [FLOAT16]),
-    ([lambda arrays, bilm: Embedder(BiLM(bilm.config)).embed(LINES)], ["another model: no vector"]),
+    ([lambda arrays, bilm: Embedder(BiLM(bilm.config)).embed(LINES)], ["another model, or sent"]),
     ([lambda array: array[..., :-1]], ["another model: vectors have 11 dimensions, not 12"]),
     (
         [lambda arrays, bilm: arrays[:3], float16],
         ["another text: the file has no vectors of sentence 3", FLOAT16],
     ),
-    ([lambda arrays, bilm: [*arrays, *arrays]], ["another text: the file has 6 more sentences"]),
+    ([lambda arrays, bilm: arrays * 2], ["another text: the file has 6 more sentences"]),
     (
         [lambda arrays, bilm: [*arrays[:-1], arrays[-1] * np.float32(np.nan)]],
         ["NaN or infinite values: the first are in sentence 5"],
@@ -171,8 +164,7 @@ def test_all_likely_causes_are_reported(difference, arrays, bilm, steps, causes)
     found = difference(arrays)
 
     assert len(found["causes"]) == len(causes), found["causes"]
-    for cause, expected in zip(found["causes"], causes, strict=True):
-        assert cause.startswith(expected)
+    assert all(map(str.startswith, found["causes"], causes)), found["causes"]
     assert not found["equal"]
 
 
@@ -203,20 +195,18 @@ def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory, di
 def test_vectors_of_fasta_are_named_by_identifiers_and_found_by_them(
     command, checkpoint_directory, suffix
 ):
-    texts = [">sp|P1|A x\nMKT\n", ">b/2\nAC\n", ">3\nW\n"]
-    Path("a.fasta").write_text("".join(texts))
-    Path("b.txt").write_text("".join(texts[::-1]))
+    texts = {"sp|P1|A": "M K T", "b/2": "A C", "3": "W"}
+    records = [f">{name} x\n{text.replace(' ', '')}\n" for name, text in texts.items()]
+    Path("a.fasta").write_text("".join(records))
+    Path("b.txt").write_text("".join(records[::-1]))
     old = f"old{suffix}"
     assert command("embed", checkpoint_directory, "a.fasta", old, "--layers", "sum")[0] == 0
     if suffix == ".parquet":
-        assert pq.read_table(old)["identifier"].to_pylist() == ["sp|P1|A", "b/2", "3"]
+        assert pq.read_table(old)["identifier"].to_pylist() == list(texts)
         return
     with h5py.File(old) if suffix == ".hdf5" else np.load(old) as file:
-        found = [file[name][()] for name in ("sp|P1|A", "b/2", "3")]
         assert len(file) == 3
-    for vectors, tokens in zip(found, ("M K T", "A C", "W"), strict=True):
-        (expected,) = Embedder(checkpoint_directory, layers="sum").embed([tokens])
-        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        assert all(name in file for name in texts)
 
     status, out, _ = command(
         *("diff", old, checkpoint_directory, "b.txt", "--input-format", "fasta")
@@ -257,21 +247,6 @@ def test_keys_of_elmoformanylangs_are_read(diff, bilm):
     assert (status, found["causes"]) == (0, [])
 
 
-def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):
-    with h5py.File("old.hdf5", "w") as file:
-        for number, array in enumerate(arrays):
-            file[str(number)] = array.astype(np.float16)
-
-    status, out, _ = command(
-        *("diff", "old.hdf5", checkpoint_directory, "text.txt", "--format", "markdown")
-    )
-
-    assert status == 3
-    assert "| layer 2" in out
-    assert "5 of 6 sentences differ" in out
-    assert "- float16" in out
-
-
 def test_missing_and_invalid_vector_files_are_errors(bilm, locked):
     h5py.File("old.hdf5", "w").close()
     with (
@@ -282,12 +257,10 @@ def test_missing_and_invalid_vector_files_are_errors(bilm, locked):
     for name in ("cut.npz", "cut.npy"):
         Embedder(bilm).embed_file("text.txt", name)
         Path(name).write_bytes(Path(name).read_bytes()[:50])
-    pq.write_table(pa.table({"words": [["a"]]}), "other.parquet")
     for old, message in (
         ("text.txt", "Cannot open text.txt as HDF5"),
         ("cut.npz", "Cannot read vectors in cut.npz: "),
         ("cut.npy", "Cannot read vectors in cut.npy: "),
-        ("other.parquet", "other.parquet: there is no column line, shape, vectors."),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             OldVectors(old)

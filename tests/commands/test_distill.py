@@ -63,21 +63,3 @@ def test_means_are_computed_in_float64():
     (found,) = mean_vectors(Stored(), [["a"]] * 4, ["a"])
 
     assert found == np.float32((2**24 + 3) / 4)  # sums of float32 stay at 2**24
-
-
-def test_invalid_words_and_an_existing_output_are_errors(command, checkpoint_directory):
-    Path("words.txt").write_text("two words\n")
-    call = ("distill", checkpoint_directory, "--vocab", "words.txt", "--output", "vectors.txt")
-
-    status, _, err = command(*call)
-    assert (status, "'two words' is not one word" in err) == (1, True)
-    Path("words.txt").write_text("<UNK>\n")
-    assert "words.txt has no words" in command(*call)[2]
-    corpus = ("distill", checkpoint_directory, "--corpus", "text.txt", "--output", "vectors.txt")
-    status, _, err = command(*corpus, "--min-count", 99)
-    assert (status, "No word occurs at least 99 times" in err) == (1, True)
-    for option in (("--layers", "top"), ("--min-count", 2), ("--max-size", 5)):
-        status, _, err = command(*call, *option)
-        assert (status, "are only for --corpus" in err) == (2, True)
-    Path("vectors.txt").touch()
-    assert command(*call)[0] == 2

@@ -94,24 +94,6 @@ def test_options_are_applied_to_the_output(command, model):
     assert [shape[1] for shape in table["shape"].to_pylist()] == [2, 2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--cluster", "auto", "--tokenize", "en"), "--tokenize is for one machine"),
-        (("--cluster", "local", "--use-sentence-keys"), "--use-sentence-keys is for one machine"),
-        (("--workers", "2"), "--workers needs --cluster"),
-        (("--layers", "bottom"), "use all, concat, average"),
-        (("--cores-per-worker", "2"), "--cores-per-worker needs --cluster"),
-    ],
-)
-def test_options_that_exclude_each_other_print_the_usage(command, model, arguments, message):
-    status, out, err = command("embed", model, "text.txt", "v", *arguments)
-
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.startswith("usage: elmo-tf embed")
-
-
 @pytest.mark.parametrize("options", [(), ("--cluster", "local")])
 @pytest.mark.parametrize("path", ["exported", "exported/1"])
 def test_an_exported_model_is_an_error_that_asks_for_the_checkpoint(command, path, options):

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,7 +47,20 @@ def test_check_reports_changed_files_of_all_models(command, downloads, caplog):
     assert err.count("is not the file that was first downloaded") == 2
 
 
-def test_models_imports_no_tensorflow():
-    code = "import sys; from elmo_tf import cli; sys.argv[1:] = ['models']\n"
-    code += "try: cli.run()\nfinally: assert 'tensorflow' not in sys.modules"
+CLI = "from elmo_tf import cli; sys.argv[1:] = {!r}.split(); cli.run()"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        CLI.format("models"),
+        CLI.format("tokenize raw.txt --language de --output text.txt"),
+        "import spacy; spacy.blank('de')",
+    ],
+)
+def test_models_tokenize_and_spacy_import_no_tensorflow(code):
+    if "models" not in code:
+        pytest.importorskip("spacy")
+    Path("raw.txt").write_text("Das Haus ist alt.\n")
+    code = f"import sys\ntry: {code}\nfinally: assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,7 +1,5 @@
 """The command `elmo-tf tokenize`."""
 
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -36,21 +34,6 @@ def test_several_processes_keep_the_order_of_a_large_text(command, caplog):
     assert command("tokenize", "raw.txt", "--language", "xx", "--output", "text.txt")[0] == 0
     assert Path("text.txt").read_text().splitlines() == [f"{line[:-1]} ." for line in lines]
     assert "holds 50,000 sentences of 150,000 tokens (" in caplog.text
-
-
-def test_tensorflow_is_not_imported():
-    code = """if True:
-    import sys
-    from elmo_tf.cli import run
-    sys.argv = ["elmo-tf", "tokenize", "raw.txt", "--language", "de", "--output", "text.txt"]
-    try:
-        run()
-    finally:
-        assert "tensorflow" not in sys.modules
-    """
-    subprocess.run([sys.executable, "-c", code], check=True)
-    code = "import sys, spacy; spacy.blank('de'); assert 'tensorflow' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_text_is_converted_to_nfc(command, caplog):

@@ -35,7 +35,10 @@ WRITE_OUT = [
     ("plot", "sample-efficiency", "no", "--output", "out.png"),
     *((*call, "--json", "out.png") for call in (PROBE_TEST, SENSES_TEST, NEIGHBORS, DIFF)),
     ("compare", "run", "--json", "out.png"),
+    ("distill", "{model}", "--vocab", "vocab.txt", "--output", "out.png"),
 ]
+DISTILL = ("distill", "{model}", "--output", "new")
+EMBED = ("embed", "{model}", "text.txt", "v.hdf5")
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +100,6 @@ def files(in_temporary_folder):
         ((*NEIGHBORS, "--sentence", "a b"), 1, "does not contain the token 'bank'"),
         (("neighbors", "bnak", "--index", "{index}"), 1, "Similar words: bank"),
         ((*NEIGHBORS, "--corpus", "tags.conll"), 1, "was built from other files"),
-        ((*NEIGHBORS, "--vectors", "tags.conll"), 1, "tags.conll, line 1:"),
         (
             ("neighbors", "--index", "text.txt", "--model", "m", "--corpus", "c"),
             2,
@@ -118,7 +120,19 @@ def files(in_temporary_folder):
         *((call, 2, "out.png exists. Choose another path") for call in WRITE_OUT),
         (("evaluate", "{model}", "empty.txt"), 1, "There is no token in empty.txt"),
         (("score", "{model}", "proteins.txt"), 1, "line 1: the text begins with '>', as in FASTA"),
-        (("distill", "{model}", "--corpus", "empty.txt", "--output", "v"), 1, "There is no token"),
+        ((*DISTILL, "--corpus", "empty.txt"), 1, "There is no token"),
+        ((*DISTILL, "--corpus", "text.txt", "--min-count", "99"), 1, "No word occurs at least 99"),
+        ((*DISTILL, "--vocab", "text.txt"), 1, "'the bank raised its rates' is not one word"),
+        ((*DISTILL, "--vocab", "empty.txt"), 1, "empty.txt has no words"),
+        *(
+            ((*DISTILL, "--vocab", "vocab.txt", *option), 2, "are only for --corpus")
+            for option in (("--layers", "top"), ("--min-count", "2"), ("--max-size", "5"))
+        ),
+        ((*EMBED, "--cluster", "auto", "--tokenize", "en"), 2, "--tokenize is for one machine"),
+        ((*EMBED, "--cluster", "local", "--use-sentence-keys"), 2, "sentence-keys is for one mac"),
+        ((*EMBED, "--workers", "2"), 2, "--workers needs --cluster"),
+        ((*EMBED, "--cores-per-worker", "2"), 2, "--cores-per-worker needs --cluster"),
+        ((*EMBED, "--layers", "bottom"), 2, "use all, concat, average"),
         (("convert", "{model}", "new", "--warm-start", "no"), 1, "There is no text file no"),
         (("convert", "{model}", "out.png/new"), 1, "out.png is not a directory"),
         (("export", "{model}", "new", "--warmup", "empty.txt"), 1, "holds no sentence to warm up"),
@@ -148,8 +162,6 @@ def files(in_temporary_folder):
         ((*BUILD, "--layer", "3"), 1, "layers that depend on the context are 1, 2. Received: 3"),
         ((*NEIGHBORS, "--layer", "3"), 1, "that depend on the context are 1, 2. Received: 3"),
         (("neighbors", "bnak", *BUILD[2:]), 1, "'bnak' does not occur in the text."),
-        ((*BUILD, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
-        ((*NEIGHBORS, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
         (("task", "train", *TASK, "--elmo", "no"), 1, "There is no checkpoint no"),
         (("task", "train", *TASK[:-1], "out.png/run"), 1, "out.png is not a directory"),
         (("task", "train", *TASK, "--word-vectors", "tags.conll"), 1, "tags.conll, line 1"),

@@ -65,7 +65,6 @@ def files(tmp_path_factory, checkpoint_directory):
     for name in ("train.data.xml", "test.data.xml"):
         write_corpus(folder / name, banks)
     write_inventory(folder / "senses.tsv", "bank n bank%money", "bank n bank%river")
-    (folder / "glove.txt").write_text("bank 1 0\nriver 0.9 0.1\nrates 0 1\n", "utf-8")
     shutil.copytree(checkpoint_directory, folder / "checkpoint")
     return folder
 

@@ -106,7 +106,7 @@ def test_unknown_targets_are_marked_and_excluded_from_known_log_probs(scorer, fo
     assert forward.known_log_probs.keys() == {"forward"}
 
 
-def test_an_endless_input_is_read_lazily(scorer, scores):
+def test_an_endless_input_is_read_lazily(scorer, scores, language_model):
     taken = []
     lines = (taken.append(line) or line for line in itertools.cycle(LINES[:1]))
 
@@ -114,6 +114,9 @@ def test_an_endless_input_is_read_lazily(scorer, scores):
 
     assert_same(found, [scores[0]] * 20)
     assert len(taken) < 20 + 16 * 8
+    endless = itertools.repeat("the cat"), itertools.repeat([1])
+    substitutes_of = sentence_substitutes(language_model, *endless, batch_tokens=4)
+    assert next(substitutes_of) == next(substitutes_of)
 
 
 @pytest.mark.parametrize(
@@ -170,17 +173,22 @@ def test_scores_of_substitutes_equal_those_of_sentences_with_them(language_model
         assert total == pytest.approx(sum(wanted[token].values()), abs=1e-5)
 
 
+def assert_same_substitutes(found, wanted):
+    """Of each position."""
+    for best, other in zip(found, wanted, strict=True):
+        assert [one.token for one in best] == [one.token for one in other]
+        for one, same in zip(best, other, strict=True):
+            assert one.log_probs == pytest.approx(same.log_probs, abs=1e-5)
+            assert one.total == pytest.approx(same.total, abs=1e-5)
+
+
 def test_substitutes_do_not_depend_on_the_chunk_size(language_model, monkeypatch):
     whole = substitutes(language_model, TOKENS, range(7))
     # `elmo_tf.evaluation.perplexity` is also the function.
     module = importlib.import_module("elmo_tf.evaluation.perplexity")
     monkeypatch.setattr(module, "_LOGITS_IN_MEMORY", 2 * len(language_model.vocabulary))
 
-    parts = substitutes(language_model, TOKENS, range(7))
-
-    for part, wanted in zip(parts, whole, strict=True):
-        assert [s.token for s in part] == [s.token for s in wanted]
-        np.testing.assert_allclose([s.total for s in part], [s.total for s in wanted], atol=1e-5)
+    assert_same_substitutes(substitutes(language_model, TOKENS, range(7)), whole)
 
 
 def test_excluded_tokens_are_not_returned(language_model):
@@ -217,11 +225,7 @@ def test_many_sentences_have_the_substitutes_of_each(language_model, batch_token
 
     for one, (sentence, places) in zip(found, MANY, strict=True):
         wanted = substitutes(language_model, sentence, places, 3, ["the"])
-        for best, wanted_best in zip(one, wanted, strict=True):
-            assert [s.token for s in best] == [s.token for s in wanted_best]
-            for substitute, other in zip(best, wanted_best, strict=True):
-                assert substitute.log_probs == pytest.approx(other.log_probs, abs=1e-5)
-                assert substitute.total == pytest.approx(other.total, abs=1e-5)
+        assert_same_substitutes(one, wanted)
 
 
 def test_one_batch_needs_one_model_call(language_model, monkeypatch):
@@ -236,14 +240,6 @@ def test_one_batch_needs_one_model_call(language_model, monkeypatch):
     list(sentence_substitutes(language_model, *zip(*MANY, strict=True)))
 
     assert len(calls) == 2
-
-
-def test_substitutes_read_sentences_in_bounded_numbers(language_model):
-    found = sentence_substitutes(
-        language_model, itertools.repeat("the cat"), itertools.repeat([1]), batch_tokens=4
-    )
-
-    assert next(found) == next(found)
 
 
 @pytest.mark.parametrize(

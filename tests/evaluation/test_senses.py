@@ -206,13 +206,13 @@ def test_senses_are_means_in_the_order_of_frequency_and_of_the_inventory(invento
     instances.append((instance("third", "many"), np.stack([EAST])))  # counts for both senses
     order = inventory("bank n first", "bank n many", "bank n third")
 
-    senses = mean_sense_vectors(instances, order)["bank", "noun"]
+    whitening = Whitening(3)
+    senses = mean_sense_vectors(iter(instances), order, [whitening])["bank", "noun"]
 
     assert senses.keys == ["many", "third", "first", "new"]
     many, third = (2 * NORTH + EAST) / 3, (NORTH + EAST) / 2
     np.testing.assert_allclose(senses.means, [[many, third, NORTH, NORTH]], atol=1e-6)
-    whitening = Whitening(3)
-    whitening.add(senses.means[0])
+    assert whitening.count == len(instances)
     whitening.fit(0.5)
     nearest = NearestSenses({("bank", "noun"): senses}, [whitening])
     vectors = np.stack([NORTH, EAST, 0 * EAST])[None]
@@ -272,10 +272,10 @@ def test_the_last_texts_are_held_out_by_share(texts, share, held_out, sentences,
 
 
 def test_holding_out_all_texts_is_an_error(texts):
-    with pytest.raises(ValueError, match=r"Holding out 0\.76 of the instances would leave no text"):
-        held_out_texts(texts, 0.76)
-    for share in (-0.1, 1.0):
-        with pytest.raises(ValueError, match="`held_out` must be from 0 to below 1"):
+    allowed = "`held_out` must be from 0 to below 1"
+    none_left = r"Holding out 0\.76 of the instances would leave no text"
+    for share, message in ((0.76, none_left), (-0.1, allowed), (1.0, allowed)):
+        with pytest.raises(ValueError, match=message):
             held_out_texts(texts, share)
 
 

@@ -99,12 +99,13 @@ def test_invalid_files_are_reported_by_name(bilm):
     Path("damaged.hdf5").write_bytes(Path("means.hdf5").read_bytes()[:300])
     pq.write_table(pa.table({"words": [["a"]]}), "other.parquet")
 
-    with pytest.raises(ValueError, match=r"means\.hdf5 must have one vector per token"):
-        open_vectors("means.hdf5")
-    with pytest.raises(ValueError, match=r"Cannot read .* in damaged\.hdf5: "):
-        open_vectors("damaged.hdf5")
-    with pytest.raises(ValueError, match=r"other\.parquet: there is no column line, shape, vec"):
-        open_vectors("other.parquet")
+    for name, message in (
+        ("means.hdf5", r"means\.hdf5 must have one vector per token"),
+        ("damaged.hdf5", r"Cannot read .* in damaged\.hdf5: "),
+        ("other.parquet", r"other\.parquet: there is no column line, shape, vec"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            open_vectors(name)
 
 
 def test_probe_senses_and_compare_accept_vector_files(command, checkpoint_directory):
