@@ -175,7 +175,12 @@ def ensembles(data: Path, runs: Path) -> None:
         if not all((folder / RESULT).is_file() for folder in folders):
             continue
         _, report = halves(settings_of(seeds[0], data, Path())["dev"], runs / name / "dev")
-        found[name] = brief(evaluate_task(folders, report)) | {"members": len(folders)}
+        metric = study.metrics[0]
+        results = [json.loads((folder / RESULT).read_text("utf-8")) for folder in folders]
+        found[name] = {
+            "members": [result["scores"][metric] for result in results],
+            "ensemble": evaluate_task(folders, report)[metric],
+        }
         logging.info("%s: %s.", name, found[name])
     write_measurement("ensembles", found)
 

@@ -111,10 +111,15 @@ def _ensembles() -> str:
     found = measured("ensembles")
     rows = []
     for name, scores in found.items():
-        metric = STUDIES[name].metrics[0]
-        cells = spread(scores_of(name, "with")), f"**{100 * scores[metric]:.1f}**"
-        rows.append([STUDIES[name].title, _METRICS.get(metric, metric), scores["members"], *cells])
-    return table(["task", "metric", "members", "mean of the members", "ensemble"], rows)
+        metric, members = STUDIES[name].metrics[0], scores["members"]
+        cells = [
+            spread([100 * score for score in members]),
+            f"{100 * max(members):.1f}",
+            f"**{100 * scores['ensemble']:.1f}**",
+        ]
+        rows.append([STUDIES[name].title, _METRICS.get(metric, metric), len(members), *cells])
+    head = ["task", "metric", "members", "mean of the members", "best member", "ensemble"]
+    return table(head, rows)
 
 
 def _times() -> str:
