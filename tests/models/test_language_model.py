@@ -6,6 +6,7 @@ from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import LMWindows
+from nested_arrays import assert_close
 from reference import bilm as reference
 from reference import checkpoint
 from reference import softmax as reference_softmax
@@ -47,16 +48,13 @@ def test_two_windows_with_carried_state_equal_one_long_window(language_model):
     inputs = window_of(SENTENCE, rows=2)["inputs"]
 
     whole, last = language_model.top_layer_outputs(inputs, language_model.bilm.zero_states(2))
-    first, states = language_model.top_layer_outputs(
-        inputs[:, :, :cut], language_model.bilm.zero_states(2)
-    )
+    zeros = language_model.bilm.zero_states(2)
+    first, states = language_model.top_layer_outputs(inputs[:, :, :cut], zeros)
     second, end = language_model.top_layer_outputs(inputs[:, :, cut:], states)
 
-    for direction in range(2):
-        both = tf.concat([first[direction], second[direction]], axis=1)
-        np.testing.assert_allclose(both, whole[direction], atol=2e-6)
-    for new, old in zip(tf.nest.flatten(end), tf.nest.flatten(last), strict=True):
-        np.testing.assert_allclose(new, old, atol=2e-6)
+    both = [tf.concat(parts, axis=1) for parts in zip(first, second, strict=True)]
+    assert_close(both, whole, atol=2e-6)
+    assert_close(end, last, atol=2e-6)
 
 
 def test_a_token_that_looks_like_a_boundary_is_an_ordinary_token(language_model):
@@ -128,17 +126,13 @@ def test_a_new_model_has_layer_names_and_is_deterministic_for_a_seed():
 def test_a_forward_only_model_equals_the_forward_half(language_model, forward_model):
     window = window_of(SENTENCE, rows=2)
 
-    outputs, states = forward_model.top_layer_outputs(
-        window["inputs"], forward_model.bilm.zero_states(2)
+    (outputs, states), (both, both_states) = (
+        model.top_layer_outputs(window["inputs"], model.bilm.zero_states(2))
+        for model in (forward_model, language_model)
     )
     targets = forward_model.targets(window["targets"])
 
-    both, both_states = language_model.top_layer_outputs(
-        window["inputs"], language_model.bilm.zero_states(2)
-    )
     assert len(outputs) == len(states) == len(targets) == 1
-    np.testing.assert_allclose(outputs[0], both[0], atol=1e-6)
-    for new, old in zip(tf.nest.flatten(states), tf.nest.flatten(both_states[0]), strict=True):
-        np.testing.assert_allclose(new, old, atol=1e-6)
+    assert_close((outputs, states), (both[:1], both_states[:1]), atol=1e-6)
     np.testing.assert_array_equal(targets[0], language_model.targets(window["targets"])[0])
     tf.nest.assert_same_structure(states, forward_model.bilm.zero_states(2))
