@@ -25,33 +25,24 @@ def expected(options, weights):
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
-def test_equals_the_formulas(tmp_path, shape):
+def test_layers_equal_the_formulas_with_and_without_boundaries(tmp_path, shape):
     options = checkpoint.options(**shape)
     weights = checkpoint.random_weights(options)
-    bilm = load_bilm(checkpoint.write(tmp_path, options, weights))
+    checkpoint.write(tmp_path, options, weights)
 
-    outputs = bilm(SENTENCES)
+    outputs = load_bilm(tmp_path)(SENTENCES)
+    kept = load_bilm(tmp_path, keep_boundaries=True)(SENTENCES)
 
     lstm = options["lstm"]
     assert outputs["layers"].shape == (5, lstm["n_layers"] + 1, 6, 2 * lstm["projection_dim"])
+    assert kept["layers"].shape[2] == 8
     for row, tokens in enumerate(TOKENS):
         layers, _ = reference.layers(tokens, options, weights)
-        actual = outputs["layers"][row].numpy()
-        np.testing.assert_allclose(actual[:, : len(tokens)], layers[:, 1:-1], atol=2e-6)
-        assert not actual[:, len(tokens) :].any()
-    np.testing.assert_array_equal(outputs["mask"].numpy().sum(axis=1), list(map(len, TOKENS)))
-
-
-def test_boundaries_may_be_kept(fresh_bilm, options, weights):
-    outputs = fresh_bilm(keep_boundaries=True)(SENTENCES)
-
-    assert outputs["layers"].shape == (5, 3, 8, 12)
-    for row, tokens in enumerate(TOKENS):
-        layers, _ = reference.layers(tokens, options, weights)
-        real = outputs["layers"][row, :, : len(tokens) + 2]
-        np.testing.assert_allclose(real, layers, atol=2e-6)
-        assert not outputs["layers"][row, :, len(tokens) + 2 :].numpy().any()
-        assert outputs["mask"][row].numpy().sum() == len(tokens) + 2
+        for found, expected in ((outputs, layers[:, 1:-1]), (kept, layers)):
+            actual, length = found["layers"][row].numpy(), expected.shape[1]
+            np.testing.assert_allclose(actual[:, :length], expected, atol=2e-6)
+            assert not actual[:, length:].any()
+            assert found["mask"][row].numpy().sum() == length
 
 
 def test_token_embeddings_are_the_vectors_before_any_lstm(bilm, options, weights):

@@ -127,9 +127,8 @@ def test_strings_are_mapped_to_token_ids_by_the_vocabulary(word_bilm, keras_roun
     vectors = of_ids["layers"][0, 0]
     np.testing.assert_allclose(vectors, np.tile(table[[3, 4, 2]], 2), atol=1e-6)
     np.testing.assert_allclose(word_bilm.boundary_embeddings(), table[:2], atol=1e-6)
-    np.testing.assert_allclose(
-        word_bilm.token_embeddings([["b", ""]])[0], [table[4], np.zeros(4)], atol=1e-6
-    )
+    vectors = word_bilm.token_embeddings([["b", ""]])[0]
+    np.testing.assert_allclose(vectors, [table[4], np.zeros(4)], atol=1e-6)
     loaded = keras_round_trip(word_bilm)
     np.testing.assert_array_equal(loaded(["a b c"])["layers"], word_bilm(["a b c"])["layers"])
     assert loaded.vocabulary == word_bilm.vocabulary

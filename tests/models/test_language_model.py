@@ -25,9 +25,8 @@ def test_the_probability_of_a_sentence_equals_the_formula(language_model, option
     layers, _ = reference.layers(SENTENCE, options, weights)
     window = window_of(SENTENCE)
     softmax = language_model.softmax
-    outputs, _ = language_model.top_layer_outputs(
-        window["inputs"], language_model.bilm.zero_states(1)
-    )
+    zeros = language_model.bilm.zero_states(1)
+    outputs, _ = language_model.top_layer_outputs(window["inputs"], zeros)
     targets = language_model.targets(window["targets"])
 
     # Forward reads <S> w1 … wn, backward </S> wn … w1; the formula has all n + 2 in text order.
@@ -96,9 +95,8 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
 def test_all_weights_get_gradients(language_model):
     window = window_of(SENTENCE)
     with tf.GradientTape() as tape:
-        outputs, _ = language_model.top_layer_outputs(
-            window["inputs"], language_model.bilm.zero_states(1), training=True
-        )
+        zeros = language_model.bilm.zero_states(1)
+        outputs, _ = language_model.top_layer_outputs(window["inputs"], zeros, training=True)
         targets = language_model.targets(window["targets"])
         loss = sum(
             tf.reduce_mean(language_model.softmax(top[0], ids, seed=[1, 2]))

@@ -17,6 +17,11 @@ def test_weights_are_initialized_as_in_the_original():
     assert np.std(embedding.embedding) == pytest.approx(0.2, rel=0.02)
 
 
+def test_zero_ids_of_tokens_are_masked():
+    ids = np.array([[1, 7, 0], [0, 2, 2]])
+    np.testing.assert_array_equal(TokenEmbedding(7, 3).compute_mask(ids), ids != 0)
+
+
 @pytest.mark.parametrize("max_width", [1, 3, 7])
 def test_cut_characters_keeps_a_window_of_padding_or_all_characters(max_width):
     for length in range(1, 20):

@@ -95,9 +95,8 @@ def test_the_probability_of_a_sentence_equals_the_formula(tmp_path):
         np.testing.assert_allclose(top[1], wanted, atol=2e-6)
         assert ids.numpy().tolist() == [*rows, *rows]
         losses = reference_softmax.full_loss(wanted, rows, kernel, bias)
-        np.testing.assert_allclose(
-            softmax.full_loss(top[1], ids[:num_tokens]), losses, rtol=1e-5, atol=1e-5
-        )
+        found = softmax.full_loss(top[1], ids[:num_tokens])
+        np.testing.assert_allclose(found, losses, rtol=1e-5, atol=1e-5)
 
 
 @KINDS
