@@ -148,22 +148,17 @@ def test_a_stateful_layer_continues_from_the_last_batch_until_reset():
 
 
 def test_keras_bidirectional_wraps_the_layer():
-    forward = layer_of(SHAPES["projection alone"])
-    backward = layer_of(SHAPES["projection alone"], go_backwards=True)
-    wrapper = keras.layers.Bidirectional(
-        ProjectedLSTM(UNITS, PROJECTION),
-        backward_layer=ProjectedLSTM(UNITS, PROJECTION, go_backwards=True),
+    forward, backward = (
+        layer_of(SHAPES["projection alone"], go_backwards=backwards) for backwards in (False, True)
     )
+    wrapper = keras.layers.Bidirectional(ProjectedLSTM(UNITS, PROJECTION))
     wrapper.build((BATCH, TOKENS, FEATURES))
     wrapper.set_weights(forward.get_weights() + backward.get_weights())
+    tokens = random_tokens()
 
-    outputs = wrapper(random_tokens(), mask=MASK)
-
-    expected = tf.concat(
-        [forward(random_tokens(), mask=MASK), backward(random_tokens(), mask=MASK)[:, ::-1]],
-        axis=-1,
-    )
-    np.testing.assert_allclose(outputs, expected, atol=1e-6)
+    expected = [forward(tokens, mask=MASK), backward(tokens, mask=MASK)[:, ::-1]]
+    outputs = wrapper(tokens, mask=MASK)
+    np.testing.assert_allclose(outputs, tf.concat(expected, axis=-1), atol=1e-6)
 
 
 def test_a_graph_with_unknown_sizes_gives_the_same():
