@@ -57,6 +57,7 @@ def test_iob1_reads_what_is_broken_bio():
     [
         ("BIO", "I-PER", 0, "I-PER may not come first."),
         ("BIO", "O I-PER", 1, "I-PER may not follow O."),
+        ("BIO", "B-LOC I-PER", 1, "I-PER may not follow B-LOC."),
         ("BIOUL", "U-PER I-PER", 1, "I-PER may not follow U-PER."),
         ("BIOUL", "B-PER O", 1, "O may not follow B-PER."),
         ("BIOUL", "O B-PER I-PER", 2, "I-PER may not come last."),

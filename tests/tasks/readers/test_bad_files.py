@@ -36,12 +36,14 @@ TREES = [
     ("a line of text", "'a' is outside of all brackets"),
     ("(3 a) (2 b)", "a second tree follows the first"),
     ("((3 a))", "an opening bracket has no label"),
+    ("(", "an opening bracket has no label"),
     ("(3 (2 ) a)", "a phrase has no token"),
 ]
 PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
 PAIRS = [
     ("{", "not a JSON object"),
     ("[" * 100_000, "not a JSON object"),
+    ("[1]", r"not a JSON object: '\[1\]"),
     ('{"sentence1": "a", "gold_label": "x"}', "`sentence2` is missing. Fields: sentence1, gold"),
     (json.dumps({**PAIR, "gold_label": 3}), "the string `gold_label` is missing"),
     (json.dumps({**PAIR, "sentence2": " "}), "`sentence2` has no token"),
@@ -70,6 +72,7 @@ PROPOSITIONS = [
     ("a b c d e f g h i j k\n", {"layout": "conll2012"}, r", line 1: 11 columns, .* at least 12"),
     ("a -\n\na\t-\n\t-\n", {}, r", line 4: no token in column 1: ' -'"),
     ("a -\n\n1 - *\ngo go (V*)\nsay say *\n", {}, r", line 5: .* 2 predicates .* 1 columns of"),
+    ("a -\n\n1 - *\n2 - *\n", {}, r", line 3: the sentence has 0 predicates .* but 1 columns"),
     ("a -\n\na go (V\n", {}, r", line 3: column 3: '\(V' is not a bracket such as `\(A1\*`"),
     ("a -\n\na - *\nb go (V*\n", {}, r", line 4: column 3: the bracket of V is not closed"),
     ("a -\n\na - *\nb go (V*))\n", {}, r", line 4: column 3: .* closes a bracket that is not"),
@@ -79,6 +82,7 @@ PROPOSITIONS = [
 ]
 PROPOSITION_LINES = [
     ("My cats", ".* must begin with the index .* 0 to 0 for 1 tokens. It begins with 'My'"),
+    ("-1 My cats", ".*begins with '-1'"),
     ("2 My cats", ".*from 0 to 1 for 2 tokens. It begins with '2'"),
     ("0 ||| O", "a line must begin with the index of the predicate, and have tokens"),
     ("0 My cats ||| B-V", "1 tags for 2 tokens"),
@@ -97,6 +101,7 @@ DOCUMENTS = [
         document("-").replace("#end document\n", "") + document("-", name="e"),
         r", line 4: no `#end document` for the document 'd', which begins in line 1",
     ),
+    (document("-").replace("#end document\n", ""), r".* no `#end document` for the document 'd'"),
     (document("-", ""), r", line 3: at least 5 columns .* column 4: 'd 0 1 word1'"),
     ("#begin document (d)\nd\t0\t0\t\t-\n#end document\n", r", line 2: at least 5 columns .* '"),
     (document("-", "12"), r", line 3: '12' is not a bracket of an entity, such as `\(12`"),
@@ -104,6 +109,7 @@ DOCUMENTS = [
     (document("(1(2", "2)1)"), r", line 2: '\(1\(2' is not a bracket"),
     (document("(2", "-", "3)"), r", line 4: `3\)` closes .* not open\. Open: `\(2` \(line 2\)\."),
     (document("(2", "(3|(2", "2)"), r", line 2: a bracket is not closed .*: `\(2` .*, `\(3` \(l"),
+    (document("(2") + document("2)"), r", line 2: a bracket is not closed in its document"),
 ]
 PASSAGE = "Luther didn't go."
 squad = functools.partial(squad_of, PASSAGE)
@@ -128,6 +134,7 @@ def latin_1(value):
 QUESTIONS = [
     ("", r" is not JSON: Expecting value"),
     ("[" * 100_000, r" is not JSON: "),
+    ([1], r": not a JSON object: \[1\]"),
     ({"version": "1.1"}, r": the list `data` is missing\. Fields: version\."),
     ({"data": []}, r" has no questions"),
     ({"data": ["a"]}, r", data\[0\]: not a JSON object: 'a'"),
@@ -155,6 +162,7 @@ VECTORS = [
     ("a 1 2\nb 3 1e39\n", r", line 2: a number is infinite or NaN"),
     ("0 2\n", r" has no vectors, only a header"),
     ("3 2\na 1 2\nb 3 4\n", r" has 2 vectors, but its header says 3"),
+    ("1 2\na 1 2\nb 3 4\n", r" has 2 vectors, but its header says 1"),
 ]
 # The reader, its options for all files, the suffix, the lines before the wrong one, and the table.
 READERS = [
