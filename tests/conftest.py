@@ -6,6 +6,7 @@ import fcntl
 import gc
 import io
 import os
+import resource
 import signal
 
 import numpy as np
@@ -214,6 +215,24 @@ def locked():
             yield
 
     return lock
+
+
+@pytest.fixture
+def files_limited_to():
+    """A context in which the process cannot write files larger than a number of bytes."""
+
+    @contextlib.contextmanager
+    def limit(size):
+        _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write fails instead
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, handler)
+
+    return limit
 
 
 @pytest.fixture

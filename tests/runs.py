@@ -4,11 +4,11 @@ import json
 import shutil
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.workdir import TrainingLogger
+from nested_arrays import assert_close
 from reference.checkpoint import read_hdf5
 
 
@@ -53,10 +53,7 @@ def weights(workdir):
 
 def assert_same_run(workdir, run):
     assert read_log(workdir) == run.log
-    expected, got = weights(run.workdir), weights(workdir)
-    assert set(got) == set(expected)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(got[name], array, err_msg=name)
+    assert_close(weights(workdir), weights(run.workdir))
 
 
 # The text that the fixture `trained` is trained on.

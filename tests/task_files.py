@@ -90,6 +90,16 @@ FILES = {
 SMALL = {"units": 6, "word_dim": 5, "learning_rate": 0.03, "dropout": 0.0, "batch_size": 2}
 
 
+def document(*cells, name="d"):
+    """A document of one sentence with these cells in its last column."""
+    rows = [f"{name} 0 {index} word{index} {cell}\n" for index, cell in enumerate(cells)]
+    return f"#begin document ({name}); part 000\n{''.join(rows)}\n#end document\n"
+
+
+def squad_of(passage, *questions):
+    return {"version": "1.1", "data": [{"paragraphs": [{"context": passage, "qas": questions}]}]}
+
+
 def config_of(task, **settings):
     """Settings of a task, for files that do not exist."""
     return TaskConfig(task, "train", "dev", "workdir", **settings)

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from elmo_tf import load_bilm, save_bilm
 from elmo_tf.checkpoints.load import CHECKPOINT_FORMATS, open_checkpoint
 from elmo_tf.checkpoints.names import WeightRule, weight_rules
-from elmo_tf.checkpoints.weight_files import read_weights, variables_by_path, write_weights
+from elmo_tf.checkpoints.weight_files import variables_by_path, write_weights
 from elmo_tf.models.bilm import model_digest
 from reference import checkpoint, manylangs, tf1_training
 from torch_files import legacy_file, zip_file
@@ -207,19 +207,6 @@ def test_the_error_names_a_damaged_dataset(tmp_path, bilm, weights):
 
     message = rf"Cannot read `{Published.name}` from .*weights\.hdf5.*damaged: download"
     check_refused(tmp_path, bilm, message)
-
-
-def test_the_error_names_a_variable_without_a_rule(tmp_path, bilm, weights):
-    arrays = {name: array for name, array in weights.items() if name != Published.name}
-    Published().write(tmp_path, arrays)
-    rules = [rule for rule in weight_rules(bilm.config) if rule.dataset in arrays]
-    before = model_digest(bilm)
-
-    cell = "backward_lstm/lstm_0/cell"
-    message = rf"no values for the variables {cell}/kernel, {cell}/recurrent_kernel\.$"
-    with pytest.raises(ValueError, match=message):
-        read_weights(tmp_path / "weights.hdf5", rules, variables_by_path(bilm))
-    assert model_digest(bilm) == before
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, bilm):

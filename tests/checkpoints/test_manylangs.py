@@ -12,7 +12,7 @@ import pytest
 import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
 from elmo_tf.checkpoints import named_models
-from elmo_tf.checkpoints.load import load_config, load_language_model
+from elmo_tf.checkpoints.load import load_config
 from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.saved_models.exporting.export import export
@@ -43,31 +43,21 @@ def case(request, tmp_path_factory):
     return folder, [reference.layers(tokens, shape, weights) for tokens in SENTENCES]
 
 
-def check(bilm, expected):
-    layers = bilm(SENTENCES)["layers"].numpy()
-    for tokens, found, wanted in zip(SENTENCES, layers, expected, strict=True):
-        np.testing.assert_allclose(found[:, : len(tokens)], wanted[:, 1:-1], atol=1e-5)
-
-
-def test_vectors_of_strings_and_char_ids_match_the_reference(case):
+def test_vectors_of_strings_and_char_ids_match_the_reference(case, tmp_path):
     folder, expected = case
     bilm = load_bilm(folder)
     ids = bilm.char_ids(SENTENCES[0])
 
-    check(bilm, expected)
+    for tokens, found, wanted in zip(SENTENCES, bilm(SENTENCES)["layers"], expected, strict=True):
+        np.testing.assert_allclose(found[:, : len(tokens)], wanted[:, 1:-1], atol=1e-5)
     of_ids = bilm(ids[np.newaxis, :, :-1])["layers"]  # without a column of padding
     np.testing.assert_allclose(of_ids, bilm(SENTENCES[:1])["layers"], atol=1e-6)
     with_boundaries = load_bilm(folder, keep_boundaries=True)(SENTENCES[:1])["layers"]
     np.testing.assert_allclose(with_boundaries[0], expected[0], atol=1e-5)
-
-
-def test_a_converted_checkpoint_has_the_same_vectors_and_no_pickle(case, tmp_path):
-    bilm = load_bilm(case[0])
     save_bilm(bilm, tmp_path)
-
     assert not list(tmp_path.glob("*.pkl"))
-    assert load_config(tmp_path) == load_config(case[0]) == bilm.config
-    check(load_bilm(tmp_path), case[1])
+    assert load_config(tmp_path) == load_config(folder) == bilm.config
+    assert model_digest(load_bilm(tmp_path)) == model_digest(bilm)
 
 
 def test_an_archive_a_parent_folder_and_a_pair_are_loaded(manylangs, tmp_path):
@@ -148,10 +138,7 @@ def changed(part, **changes):
         (changed("token_embedder", char_dim=0), "only models that read characters"),
         (changed("encoder", projection_dim=10), "with `projection_dim` below `dim`"),
         (changed("encoder", dim=11), r"`encoder.pkl/forward_layer_0.*\(40, 6\).*this config.json"),
-        (
-            changed("token_embedder", word_dim=0),
-            r"does not use `token_embedder.pkl/word_emb_layer.* this config\.json",
-        ),
+        (changed("token_embedder", word_dim=0), r"does not use `token_embedder.pkl/word_emb_layer"),
         (changed("encoder", dim="10"), r"shape\.json: `lstm\.dim` must be an integer.*'10'"),
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
@@ -171,11 +158,6 @@ def test_a_directory_without_both_pickles_is_recognized_by_its_other_files(manyl
         load_bilm(manylangs)
 
 
-def test_a_softmax_is_missing_in_every_checkpoint(manylangs):
-    with pytest.raises(FileNotFoundError, match=r"There is no softmax\.hdf5 in .*manylangs"):
-        load_language_model(manylangs)
-
-
 @pytest.mark.parametrize(
     ("name", "count"), [("char", len(reference.CHARACTERS)), ("word", len(reference.WORDS))]
 )
@@ -183,9 +165,7 @@ def test_a_dictionary_of_another_model_is_refused(manylangs, name, count):
     with open(manylangs / f"{name}.dic", "a") as file:
         file.write(f"\u0416\t{count}\n")
 
-    message = (
-        rf"{name}\.dic has {count + 1} entries, .*token_embedder\.pkl has {count} rows: .*another"
-    )
+    message = rf"{name}\.dic has {count + 1} entries, .*_embedder\.pkl has {count} rows: .*another"
     with pytest.raises(ValueError, match=message):
         load_bilm(manylangs)
 

@@ -5,7 +5,6 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import elmo_tf
@@ -13,8 +12,7 @@ from elmo_tf import load_bilm
 from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import has_softmax, load_language_model, load_vocabulary
 from elmo_tf.checkpoints.named_models import MODELS, RECORD, named_model
-
-SENTENCES = ["the cat sat", "", "한국어"]
+from elmo_tf.models.bilm import model_digest
 
 
 @pytest.fixture
@@ -41,13 +39,10 @@ def cache(tmp_path, monkeypatch):
 def test_a_published_model_is_downloaded_once(published, cache, bilm, name):
     files = published(name)
 
-    first = load_bilm(name)(SENTENCES)["layers"]
+    assert model_digest(load_bilm(name)) == model_digest(bilm)
     for file in files:
         file.unlink()
-    again = load_bilm(name)(SENTENCES)["layers"]
-
-    np.testing.assert_array_equal(first, bilm(SENTENCES)["layers"])
-    np.testing.assert_array_equal(again, first)
+    assert model_digest(load_bilm(name)) == model_digest(bilm)
     assert load_vocabulary(name) is None
     names = {file.name for file in files}
     assert {file.name for file in (cache / name).iterdir()} == {RECORD, *names}
@@ -126,9 +121,7 @@ def test_models_of_the_nlpl_repository_are_loaded_by_number(
     files["model.hdf5"] = (checkpoint_directory / "weights.hdf5").read_bytes()
     nlpl({**files, "vocab.txt": "<S>\n</S>\n<UNK>\nthe\n", "meta.json": "{}"})
 
-    layers = load_bilm("nlpl-212")(SENTENCES)["layers"]
-
-    np.testing.assert_array_equal(layers, bilm(SENTENCES)["layers"])
+    assert model_digest(load_bilm("nlpl-212")) == model_digest(bilm)
     assert load_vocabulary("nlpl-212").tokens[-1] == "the"
     (cache / "nlpl-212" / "model.hdf5").unlink()  # downloads the archive again
     assert (named_model("nlpl-212").fetch() / "model.hdf5").is_file()
@@ -136,17 +129,13 @@ def test_models_of_the_nlpl_repository_are_loaded_by_number(
 
 @pytest.mark.parametrize(
     ("meta", "what"),
-    [
-        ({"algorithm": {"name": "fastText Skipgram"}}, r" but fastText Skipgram \(meta.json\)"),
-        ([], ""),
-    ],
+    [({"algorithm": {"name": "Skipgram"}}, r" but Skipgram \(meta.json\)"), ([], "")],
 )
 def test_other_models_of_the_nlpl_repository_are_named_in_the_error(nlpl, cache, meta, what):
     nlpl({"meta.json": json.dumps(meta), "model.bin": "0"})
 
-    with pytest.raises(
-        ValueError, match=rf"nlpl-212 is not an ELMo model{what}: it holds meta.json, model.bin\."
-    ):
+    message = rf"nlpl-212 is not an ELMo model{what}: it holds meta.json, model.bin\."
+    with pytest.raises(ValueError, match=message):
         load_bilm("nlpl-212")
     assert not list((cache / "nlpl-212").iterdir())
 
@@ -157,9 +146,7 @@ def test_a_folder_takes_precedence_over_a_model_name(
     monkeypatch.chdir(tmp_path)
     shutil.copytree(checkpoint_directory, tmp_path / "original")
 
-    np.testing.assert_array_equal(
-        load_bilm("original")(SENTENCES)["layers"], bilm(SENTENCES)["layers"]
-    )
+    assert model_digest(load_bilm("original")) == model_digest(bilm)
 
 
 BUILT_IN = r"There is no checkpoint .*\. Did you mean the built-in model 'small-en'\?"
@@ -173,10 +160,7 @@ BUILT_IN = r"There is no checkpoint .*\. Did you mean the built-in model 'small-
         ("./small-en", BUILT_IN),
         (Path("small-en"), BUILT_IN),
         (("small-en", "small-en"), BUILT_IN),
-        (
-            "bert",
-            r"There is no checkpoint bert\. The names .*small-en.*nlpl-N \(see elmo-tf models",
-        ),
+        ("bert", r"There is no checkpoint bert\. The names .*small-en.*nlpl-N \(see elmo-tf mod"),
         ("options.json", r"There is no checkpoint options.json\.$"),
         ("orignal", r"Did you mean the published model 'original'\?"),
         ("/nowhere/run", r"There is no checkpoint /nowhere/run\.$"),
@@ -210,9 +194,8 @@ def test_missing_built_in_model_files_raise_an_error(monkeypatch):
     model = dataclasses.replace(MODELS["small-en"], package_folder="none")
     monkeypatch.setitem(MODELS, "small-en", model)
 
-    with pytest.raises(
-        FileNotFoundError, match=r"files of small-en are missing in .*none: .*Reinstall"
-    ):
+    message = r"files of small-en are missing in .*none: .*Reinstall"
+    with pytest.raises(FileNotFoundError, match=message):
         load_bilm("small-en")
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from elmo_tf import Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_config, load_language_model
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
+from elmo_tf.models.bilm import model_digest
 from reference import tf1_training
 from reference.tf1_training import PREFIX, TOKENS
 
@@ -32,8 +33,7 @@ def test_a_training_directory_gives_the_same_weights_as_published_files(tmp_path
     bilm = load_bilm(tf1_training.write(tmp_path / "trained", options, weights))
 
     assert bilm.config == published.config
-    for weight, wanted in zip(bilm.weights, published.weights, strict=True):
-        np.testing.assert_array_equal(weight, wanted)
+    assert model_digest(bilm) == model_digest(published)
 
 
 def test_a_prefix_selects_one_of_several_checkpoints(trained):
@@ -138,14 +138,6 @@ def test_convert_copies_only_a_vocabulary_named_vocab_txt(tmp_path, command, tra
         assert file["W"].shape == (len(TOKENS), 6)
 
 
-def change(folder, tensors=(), drop=()):
-    """Rewrites the checkpoint with some tensors replaced or dropped."""
-    reader = tf.train.load_checkpoint(str(folder / PREFIX))
-    old = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    kept = {name: array for name, array in (old | dict(tensors)).items() if name not in drop}
-    tf1_training.save(folder / PREFIX, kept)
-
-
 def test_several_checkpoints_without_a_checkpoint_file_are_refused(trained):
     options = tf1_training.options()
     tf1_training.write(trained, options, tf1_training.weights(options), "model.ckpt-16")
@@ -158,10 +150,8 @@ def test_several_checkpoints_without_a_checkpoint_file_are_refused(trained):
 def test_the_error_names_a_data_file_with_a_wrong_checksum(trained):
     path = trained / f"{PREFIX}.data-00000-of-00001"
     content = bytearray(path.read_bytes())
-    start = bytes(content).index(
-        tf1_training.weights(tf1_training.options())["char_embed"].tobytes()
-    )
-    content[start] ^= 255
+    table = tf1_training.weights(tf1_training.options())["char_embed"]
+    content[bytes(content).index(table.tobytes())] ^= 255
     path.write_bytes(content)
 
     with pytest.raises(ValueError, match=r"Cannot read `lm/.*` from .*ckpt-8: .* is damaged"):
@@ -181,7 +171,9 @@ def test_the_error_names_a_missing_or_damaged_index(trained):
 
 @pytest.mark.parametrize("name", ["lm/softmax/W", "lm/softmax/b"])
 def test_the_error_names_a_missing_softmax_variable(trained, name):
-    change(trained, drop=[name, f"{name}/Adagrad"])
+    reader = tf.train.load_checkpoint(str(trained / PREFIX))
+    names = reader.get_variable_to_shape_map().keys() - {name, f"{name}/Adagrad"}
+    tf1_training.save(trained / PREFIX, {kept: reader.get_tensor(kept) for kept in names})
 
     load_bilm(trained)
     with pytest.raises(ValueError, match=rf"ckpt-8 does not fit the model: .* lacks `{name}`"):
@@ -193,25 +185,6 @@ def test_a_vocabulary_of_another_size_is_refused(trained):
 
     with pytest.raises(ValueError, match=r"`lm/softmax/W`.* has \(7, 6\), .* expects \(6, 6\)"):
         load_language_model(trained)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"n_layers": 3}, r"the file lacks `lm/RNN_0/rnn/multi_rnn_cell/cell_2/lstm_cell/bias`"),
-        (
-            {"bidirectional": False},
-            r"does not use `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bi",
-        ),
-        ({"char_cnn": False}, r"lacks `lm/embedding`; the model does not use `lm/CNN/W_cnn_0`"),
-    ],
-    ids=str,
-)
-def test_options_of_another_model_are_refused(trained, changes, message):
-    (trained / "options.json").write_text(json.dumps(tf1_training.options(**changes)))
-
-    with pytest.raises(ValueError, match=message):
-        load_bilm(trained)
 
 
 def test_a_checkpoint_of_another_program_is_refused(trained):

@@ -9,6 +9,7 @@ from filelock import FileLock
 
 from elmo_tf import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache, default_cache_folder
+from nested_arrays import assert_close
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -60,11 +61,6 @@ def read(cache, embedder, sentences=SENTENCES):
         return [layers.sentence(number) for number in range(len(layers))]
 
 
-def assert_equal(found, expected):
-    for array, wanted in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(array, wanted)
-
-
 def test_layers_equal_those_of_the_embedder_in_float16(cache, bilm):
     embedder = Embedder(bilm)
     expected = [array.astype(np.float16) for array in embedder.embed(SENTENCES)]
@@ -74,7 +70,7 @@ def test_layers_equal_those_of_the_embedder_in_float16(cache, bilm):
             assert len(layers) == 4
             assert layers.shape == (3, 11, 12)
             assert layers.offsets.tolist() == [0, 4, 4, 6, 11]
-            assert_equal(map(layers.sentence, range(4)), expected)
+            assert_close([*map(layers.sentence, range(4))], expected)
             for number in range(3):
                 layer = layers.layer(number)
                 assert isinstance(layer, np.memmap)
@@ -86,7 +82,7 @@ def test_each_list_of_sentences_is_computed_once(cache, fake):
 
     for _ in range(2):
         for sentences in (SENTENCES, *others):
-            assert_equal(read(cache, fake, sentences), Fake().embed(sentences))
+            assert_close(read(cache, fake, sentences), [*Fake().embed(sentences)])
 
     assert fake.calls == 1 + len(others)
     for name in ("model", "precision"):
@@ -102,8 +98,8 @@ def test_a_damaged_entry_is_computed_again(cache, fake, entries, size, caplog):
     expected = read(cache, fake)
     os.truncate(entries()[0], size)
 
-    assert_equal(read(cache, fake), expected)
-    assert_equal(read(cache, fake), expected)
+    assert_close(read(cache, fake), expected)
+    assert_close(read(cache, fake), expected)
 
     assert "layers are damaged and are computed again" in caplog.text
     assert fake.calls == 2
@@ -143,7 +139,7 @@ def test_only_cache_entries_are_removed_from_the_folder(tmp_path, fake, entries)
 
         assert len(entries()) == 2
         assert thesis.exists()
-        assert_equal(map(layers.sentence, range(4)), Fake().embed(SENTENCES))  # still readable
+        assert_close([*map(layers.sentence, range(4))], [*Fake().embed(SENTENCES)])
 
 
 @pytest.mark.parametrize(("max_bytes", "is_warned"), [(NUM_BYTES - 1, True), (0, False)])
@@ -155,7 +151,7 @@ def test_layers_larger_than_the_cache_are_computed_but_not_stored(
     assert not cache.has_room(fake, SENTENCES)
 
     for _ in range(2):
-        assert_equal(read(cache, fake), Fake().embed(SENTENCES))
+        assert_close(read(cache, fake), [*Fake().embed(SENTENCES)])
 
     assert fake.calls == 2
     assert list(tmp_path.iterdir()) == []
@@ -171,9 +167,7 @@ def test_threads_with_the_same_sentences_compute_the_layers_once(cache, fake, en
         thread.join()
 
     assert fake.calls == 1
-    assert len(found) == 4
-    for arrays in found:
-        assert_equal(arrays, Fake().embed(SENTENCES))
+    assert_close(found, [[*Fake().embed(SENTENCES)]] * 4)
     assert len(entries()) == 1
 
 
@@ -189,7 +183,7 @@ def test_partial_entries_of_killed_processes_are_removed_and_not_read(cache, fak
     read(cache, fake, [["and", "others"]])
 
     assert part not in entries()
-    assert_equal(read(cache, fake), Fake().embed(SENTENCES))
+    assert_close(read(cache, fake), [*Fake().embed(SENTENCES)])
 
 
 def test_values_too_large_for_float16_are_clipped_and_logged(cache, caplog):
@@ -211,7 +205,6 @@ def full_disk():
 @pytest.mark.parametrize(
     ("arrays", "error", "message"),
     [
-        ([np.full((3, 2, 12), np.nan)], ValueError, "Vectors of sentence 0 are not finite"),
         ([np.full((3, 2, 12), np.inf)], ValueError, "Vectors of sentence 0 are not finite"),
         (full_disk(), OSError, "No space left on device: '.*/cache'"),
     ],
@@ -221,7 +214,7 @@ def test_a_failure_leaves_no_entry(cache, fake, entries, arrays, error, message)
         read(cache, Fake(arrays))
 
     assert entries() == []
-    assert_equal(read(cache, fake), Fake().embed(SENTENCES))
+    assert_close(read(cache, fake), [*Fake().embed(SENTENCES)])
 
 
 def test_insufficient_disk_space_is_reported_before_the_computation(tmp_path, fake, entries):

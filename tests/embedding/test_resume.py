@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import resource
 
 import numpy as np
 import pytest
@@ -23,10 +22,8 @@ def text(tmp_path, monkeypatch):
     monkeypatch.setattr("elmo_tf.text.batches._LONG_SENTENCES", 0)
     rng = np.random.default_rng(2)
     path = tmp_path / "text.txt"
-    lines = (
-        " ".join(f"w{n}" for n in rng.integers(0, 900, rng.integers(0, 16))) for _ in range(300)
-    )
-    path.write_text("\n".join(lines))
+    rows = [rng.integers(0, 900, rng.integers(0, 16)) for _ in range(300)]
+    path.write_text("\n".join(" ".join(f"w{n}" for n in row) for row in rows))
     return path
 
 
@@ -131,28 +128,17 @@ def test_a_job_interrupted_at_its_end_can_be_repeated(
     check_vectors(output, embedder, text)
 
 
-@contextlib.contextmanager
-def full_disk(num_bytes):
-    """A block in which no file can become larger than `num_bytes`."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 # Too small for the settings, for a shard, and for the output.
 @pytest.mark.parametrize(
     ("suffix", "num_bytes"),
     [(".npz", 10), (".npy", 5000), (".parquet", 5000), *((one, 100_000) for one in FORMATS[::2])],
 )
 def test_a_full_disk_error_names_the_path_and_the_job_can_be_resumed(
-    embedder, text, tmp_path, suffix, num_bytes
+    embedder, text, tmp_path, suffix, num_bytes, files_limited_to
 ):
     parts = tmp_path / f"parts{suffix}"
 
-    with pytest.raises(OSError, match="File too large") as caught, full_disk(num_bytes):
+    with pytest.raises(OSError, match="too large") as caught, files_limited_to(num_bytes):
         embedder.embed_file(text, parts)
     assert caught.value.errno == errno.EFBIG
     assert caught.value.filename.startswith(str(parts))
@@ -183,10 +169,12 @@ def test_settings_of_a_job_contain_all_that_its_shards_depend_on(
         (Embedder(bilm, batch_tokens=32), text, {}, "batch_tokens"),
         (Embedder(other, batch_tokens=64), text, {}, "model"),
     ):
-        with pytest.raises(
-            FileExistsError, match=rf"work of another job, with a different {difference}\. Delete"
-        ):
+        message = rf"work of another job, with a different {difference}\. Delete"
+        with pytest.raises(FileExistsError, match=message):
             embedder_.embed_file(input, output, **options)
+    stop_after(NUM_GROUPS)
+    embedder.embed_file(text, output, pool="mean", overwrite=True)
+    assert read_vectors(output)[0].ndim == 2
 
 
 def test_an_input_that_changes_during_the_job_raises_an_error(
@@ -209,40 +197,6 @@ def test_an_input_that_changes_during_the_job_raises_an_error(
 # The folder of unfinished work, without a model.
 
 
-def interrupted_job(output, settings, num_shards=1, **options):
-    """A job that is interrupted after some shards; returns the shards that it finds."""
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        unfinished_folder(output, settings, **options) as f,
-    ):
-        found = sorted(path.name for path in f.iterdir())
-        for number in range(num_shards):
-            (f / f"part-{number:05d}.npy").touch()
-        (f / ".part-00007.npy.part").touch()
-        raise KeyboardInterrupt
-    return found
-
-
-def test_shards_stay_until_the_job_is_complete(tmp_path):
-    output = tmp_path / "new" / "out.npy"
-
-    assert interrupted_job(output, {"layers": ("all", 1)}) == []
-    assert interrupted_job(output, {"layers": ("all", 1)}) == ["part-00000.npy"]
-    with unfinished_folder(output, {"layers": ["all", 1]}):
-        pass
-    assert os.listdir(output.parent) == []
-
-
-def test_shards_with_other_settings_are_replaced_only_with_overwrite(tmp_path):
-    output = tmp_path / "out.npy"
-    interrupted_job(output, {"model": 1, "layers": "top"})
-
-    with pytest.raises(FileExistsError, match=r"different model, input\. .*overwrite=True"):
-        interrupted_job(output, {"model": 2, "layers": "top", "input": 3})
-    assert interrupted_job(output, {"model": 1, "layers": "top"}) == ["part-00000.npy"]
-    assert interrupted_job(output, {"model": 2}, overwrite=True) == []
-
-
 def test_two_processes_cannot_write_the_same_output_at_once(tmp_path):
     with (
         unfinished_folder(tmp_path / "out.npy", {}),
@@ -252,15 +206,33 @@ def test_two_processes_cannot_write_the_same_output_at_once(tmp_path):
         pass
 
 
+def test_incomplete_files_of_an_interrupted_job_are_deleted(tmp_path):
+    names = "part-00000.npy", ".part-00007.npy.part"
+    for expected in ([], ["part-00000.npy"]):
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            unfinished_folder(tmp_path / "out.npy", {}) as folder,
+        ):
+            assert [path.name for path in folder.iterdir()] == expected
+            for name in names:
+                (folder / name).touch()
+            raise KeyboardInterrupt
+
+
 def test_a_folder_with_unrelated_files_is_kept(tmp_path):
     folder = tmp_path / "out.npy.unfinished"
     folder.mkdir()
     (folder / ".job.json.1234.part").write_text("{")  # of a job that was killed at its start
-    assert interrupted_job(tmp_path / "out.npy", {}, num_shards=0) == []
+    with unfinished_folder(tmp_path / "out.npy", {}) as new:
+        assert list(new.iterdir()) == []
     assert not folder.exists()
     folder.mkdir()
     (folder / "thesis.tex").write_text("years")
 
-    with pytest.raises(FileExistsError, match=r"files that are not unfinished work: thesis\.tex"):
-        interrupted_job(tmp_path / "out.npy", {})
+    message = r"files that are not unfinished work: thesis\.tex"
+    with (
+        pytest.raises(FileExistsError, match=message),
+        unfinished_folder(folder.with_suffix(""), {}),
+    ):
+        pass
     assert (folder / "thesis.tex").exists()

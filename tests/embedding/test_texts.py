@@ -77,10 +77,8 @@ def test_a_file_of_raw_text_has_one_array_per_sentence(
     (tmp_path / "text.txt").write_text("\n".join(TEXTS))
     output = tmp_path / "vectors.hdf5"
 
-    status, _, _ = command(
-        "embed", checkpoint_directory, tmp_path / "text.txt", output, "--tokenize", "en"
-    )
-    assert status == 0
+    paths = checkpoint_directory, tmp_path / "text.txt", output
+    assert command("embed", *paths, "--tokenize", "en")[0] == 0
 
     arrays = read_vectors(output)
     for number, wanted in enumerate(expected):

@@ -128,9 +128,8 @@ def test_documents_of_a_doc_bin_have_vectors_only_with_their_user_data(pipeline)
     data = DocBin(docs=[doc], store_user_data=True).to_bytes()
     (loaded,) = DocBin().from_bytes(data).get_docs(nlp.vocab)
 
-    with pytest.raises(
-        ValueError, match=r"`doc.tensor` must have one row for each of 10 tokens.*DocBin"
-    ):
+    message = r"`doc.tensor` must have one row for each of 10 tokens.*DocBin"
+    with pytest.raises(ValueError, match=message):
         restore_vectors(without)
     loaded.tensor = loaded.user_data["tensor"]
     assert_same_vectors(restore_vectors(loaded), doc)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.layers.cell_rnn import CELLS, CellRNN, block_orthogonal
+from nested_arrays import assert_close
 from reference import cells as reference
 
 UNITS, FEATURES, LENGTHS = 3, 2, (9, 4, 0)
@@ -54,9 +55,9 @@ def test_masked_tokens_change_no_gradient():
         return tape.gradient(loss, [weight.value for weight in layer.trainable_weights])
 
     changed = tf.where(mask[..., None], sequences, 7.0)
-    for gradient, expected in zip(gradients(changed), gradients(sequences), strict=True):
-        np.testing.assert_allclose(gradient, expected, atol=1e-6)
-        assert np.any(gradient)
+    expected = gradients(sequences)
+    assert all(map(np.any, expected))
+    assert_close(gradients(changed), expected, atol=1e-6)
 
 
 def test_recurrent_dropout_is_the_same_at_all_tokens():
@@ -75,18 +76,3 @@ def test_blocks_are_orthonormal():
     for block in np.split(matrix, 3, axis=1):
         np.testing.assert_allclose(block.T @ block, np.eye(4), atol=1e-5)
     assert not np.allclose(matrix[:, :4], matrix[:, 4:8])
-
-
-def test_gates_and_states_are_float32_in_mixed_precision():
-    layer = CellRNN(UNITS, "highway_lstm", dtype="mixed_bfloat16")
-    sequences, mask = inputs(9)
-
-    assert layer(sequences, mask=mask).dtype == tf.bfloat16
-    reference_layer = CellRNN(UNITS, "highway_lstm")
-    reference_layer.build(sequences.shape)
-    reference_layer.set_weights(layer.get_weights())
-    np.testing.assert_allclose(
-        tf.cast(layer(sequences, mask=mask), tf.float32),
-        reference_layer(sequences, mask=mask),
-        atol=0.03,
-    )

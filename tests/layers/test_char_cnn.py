@@ -1,8 +1,11 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from elmo_tf.layers import CharCNN
+from elmo_tf.layers import char_cnn as module
+from nested_arrays import assert_close
 from reference import token_encoder
 
 FILTERS = ((1, 2), (2, 4), (3, 7))
@@ -35,6 +38,37 @@ def test_equals_the_formula(activation, filters, atol):
         arguments = table, rest[0::2], rest[1::2], activation
         expected = [token_encoder.char_cnn(row, *arguments) for row in ids]
         np.testing.assert_allclose(layer(ids), expected, atol=atol)
+
+
+# The number of characters per row, and the lengths of tokens; too long ones fill the row.
+LENGTHS = {
+    "of every length": (50, range(53)),
+    "more than a part": (50, [3, 1, 50, 7, 4, 49, 12] * 30),
+    "wide rows": (100, range(103)),
+    "narrow rows": (5, [1, 2, 5, 5, 3]),
+    "one": (50, [6]),
+    "of zeros": (9, [0, 0, 4]),
+}
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+def test_skipped_padding_changes_no_output_and_no_gradient(case, monkeypatch):
+    num_chars, lengths = LENGTHS[case]
+    layer, rng = layer_of("tanh", ((1, 2), (2, 4), (5, 7))), np.random.default_rng(1)
+    ids = np.full((len(lengths), num_chars), 261, np.int32)
+    for row, length in zip(ids, lengths, strict=True):
+        row[:length] = rng.integers(1, 261, min(length, num_chars))
+    ids[0] *= case != "of zeros"
+    scale, results = rng.normal(size=(len(ids), 13)), []
+    for many_filters in (0, 14):
+        monkeypatch.setattr(module, "_MANY_FILTERS", many_filters)
+        with tf.GradientTape() as tape:
+            outputs = layer(ids)
+            loss = tf.reduce_sum(outputs * scale)
+        weights = [weight.value for weight in layer.trainable_weights]
+        results.append([outputs, *tape.gradient(loss, weights)])
+
+    assert_close(*results, atol=1e-4, rtol=1e-4)
 
 
 def test_rows_of_zeros_are_masked():

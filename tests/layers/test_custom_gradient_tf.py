@@ -1,6 +1,3 @@
-import gc
-import weakref
-
 import pytest
 import tensorflow as tf
 
@@ -55,13 +52,3 @@ def test_the_custom_gradient_is_used_by_every_kind_of_differentiation(gradients)
     to_x, to_y = gradients()
     tf.debugging.assert_near(to_x, TO_X)
     tf.debugging.assert_near(to_y, TO_Y)
-
-
-def test_a_graph_is_freed_with_its_function():
-    def trace():
-        function = tf.function(lambda x, y: outer_tape(scaled, x, y)).get_concrete_function(X, Y)
-        return weakref.ref(function.graph)
-
-    graph = trace()
-    gc.collect()
-    assert graph() is None

@@ -5,9 +5,11 @@ import tensorflow as tf
 
 from elmo_tf.layers import ProjectedLSTM, ProjectedLSTMCell, recurrence_tf
 from elmo_tf.layers.recurrence_tf import ActiveRows
+from nested_arrays import assert_close
 from reference import lstm as reference
 
 BATCH, TOKENS, FEATURES, UNITS, PROJECTION = 3, 7, 4, 6, 5
+ATOL = 2e-6
 MASK = np.array([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 1, 0]], bool)
 SHAPES = {
     "projection and clips": {"projection_dim": PROJECTION, "cell_clip": 0.5, "proj_clip": 0.2},
@@ -22,10 +24,8 @@ def layer_of(shape, **kwargs):
     layer = ProjectedLSTM(UNITS, **shape, **kwargs)
     layer.build((BATCH, TOKENS, FEATURES))
     rng = np.random.default_rng(0)
-    layer.set_weights(
-        [rng.normal(0, 0.7, w.shape) for w in layer.trainable_weights]
-        + [w.numpy() for w in layer.non_trainable_weights]
-    )
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(0, 0.7, weight.shape))
     return layer
 
 
@@ -59,22 +59,6 @@ def expected(layer, tokens, state, mask=None):
     return [np.array(part) for part in zip(*rows, strict=True)]
 
 
-def close(actual, desired):
-    for left, right in zip(actual, desired, strict=True):
-        np.testing.assert_allclose(left, right, atol=2e-6)
-
-
-@shapes
-def test_one_step_of_the_cell_equals_the_formula(shape):
-    layer = layer_of(shape, return_state=True)
-    tokens, state = random_tokens()[:, :1], random_state(layer.cell.output_size)
-
-    output, states = layer.cell(tokens[:, 0], state)
-
-    sequence, h, c = expected(layer, tokens, state)
-    close([output, *states], [sequence[:, 0], h, c])
-
-
 @shapes
 @masks
 @pytest.mark.parametrize("loop", ["small kernel", "large kernel", "training"])
@@ -87,7 +71,7 @@ def test_a_sequence_equals_the_formula(shape, mask, loop, monkeypatch):
 
     outputs = layer(random_tokens(), initial_state=state, mask=mask, training=training)
 
-    close(outputs, expected(layer, random_tokens(), state, mask))
+    assert_close(outputs, expected(layer, random_tokens(), state, mask), ATOL)
 
 
 @shapes
@@ -112,8 +96,7 @@ def test_the_fast_loops_agree_with_keras_in_values_and_gradients(shape, mask, ba
         gradients = tape.gradient(loss, [*weights, tokens, *state])
         results.append([*outputs, *map(tf.convert_to_tensor, gradients)])
 
-    close(results[0], results[2])
-    close(results[1], results[2])
+    assert_close(results[:2], [results[2]] * 2, ATOL)
 
 
 @pytest.mark.parametrize("unroll", [False, True])
@@ -165,22 +148,17 @@ def test_a_stateful_layer_continues_from_the_last_batch_until_reset():
 
 
 def test_keras_bidirectional_wraps_the_layer():
-    forward = layer_of(SHAPES["projection alone"])
-    backward = layer_of(SHAPES["projection alone"], go_backwards=True)
-    wrapper = keras.layers.Bidirectional(
-        ProjectedLSTM(UNITS, PROJECTION),
-        backward_layer=ProjectedLSTM(UNITS, PROJECTION, go_backwards=True),
+    forward, backward = (
+        layer_of(SHAPES["projection alone"], go_backwards=backwards) for backwards in (False, True)
     )
+    wrapper = keras.layers.Bidirectional(ProjectedLSTM(UNITS, PROJECTION))
     wrapper.build((BATCH, TOKENS, FEATURES))
     wrapper.set_weights(forward.get_weights() + backward.get_weights())
+    tokens = random_tokens()
 
-    outputs = wrapper(random_tokens(), mask=MASK)
-
-    expected = tf.concat(
-        [forward(random_tokens(), mask=MASK), backward(random_tokens(), mask=MASK)[:, ::-1]],
-        axis=-1,
-    )
-    np.testing.assert_allclose(outputs, expected, atol=1e-6)
+    expected = [forward(tokens, mask=MASK), backward(tokens, mask=MASK)[:, ::-1]]
+    outputs = wrapper(tokens, mask=MASK)
+    np.testing.assert_allclose(outputs, tf.concat(expected, axis=-1), atol=1e-6)
 
 
 def test_a_graph_with_unknown_sizes_gives_the_same():
@@ -192,7 +170,7 @@ def test_a_graph_with_unknown_sizes_gives_the_same():
             lambda tokens, mask, training=training: layer(tokens, mask=mask, training=training),
             input_signature=spec,
         )
-        close(in_graph(random_tokens(), MASK), layer(random_tokens(), mask=MASK))
+        assert_close(in_graph(random_tokens(), MASK), layer(random_tokens(), mask=MASK), ATOL)
 
 
 def test_initial_weights_are_distributed_as_in_the_original():
@@ -252,15 +230,11 @@ def test_an_lstm_gives_the_same_when_padding_is_skipped(name, is_traced):
     mask = PADDINGS[name]
     lstm = ProjectedLSTM(7, 3, cell_clip=0.5, proj_clip=0.2, return_state=True)
     plain = ProjectedLSTM.from_config({**lstm.get_config(), "unroll": True})
-    tokens, state = (
-        tf.constant(random(NUM_ROWS, NUM_TOKENS, FEATURES)),
-        [random(NUM_ROWS, 3), random(NUM_ROWS, 7)],
-    )
+    tokens = tf.constant(random(NUM_ROWS, NUM_TOKENS, FEATURES))
+    state = [random(NUM_ROWS, 3), random(NUM_ROWS, 7)]
     for layer in (lstm, plain):
         layer.build(tokens.shape)
-    for target, source in zip(plain.weights, lstm.weights, strict=True):
-        source.assign(random(*source.shape))
-        target.assign(source)
+        layer.set_weights([random(*weight.shape) for weight in layer.weights])
 
     results = []
     for layer in (lstm, plain):
@@ -273,8 +247,7 @@ def test_an_lstm_gives_the_same_when_padding_is_skipped(name, is_traced):
         gradients = tape.gradient(loss, watched, unconnected_gradients="zero")
         results.append([outputs, h, c, *gradients])
 
-    for actual, desired in zip(*results, strict=True):
-        np.testing.assert_allclose(actual, desired, atol=2e-6)
+    assert_close(*results, ATOL)
 
 
 @pytest.mark.parametrize("name", ["padding behind", "padding in front"])

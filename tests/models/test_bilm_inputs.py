@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, Elmo, LSTMConfig, char_ids
 from elmo_tf.models.token_ids import CharacterIds, distinct_ids
+from nested_arrays import assert_close
 
 SENTENCES = ["the cat sat", "a", "한국어 😀"]
 TOKENS = [sentence.split() for sentence in SENTENCES]
@@ -41,10 +42,7 @@ def outputs(bilm):
 
 @pytest.mark.parametrize("inputs", KINDS.values(), ids=KINDS.keys())
 def test_all_kinds_of_input_agree(bilm, outputs, inputs):
-    actual = bilm(inputs)
-
-    np.testing.assert_allclose(actual["layers"], outputs["layers"], atol=1e-6)
-    np.testing.assert_array_equal(actual["mask"], outputs["mask"])
+    assert_close(bilm(inputs), outputs, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["tokens", "char ids", "sentences"])
@@ -57,9 +55,7 @@ def test_tokens_after_the_lengths_are_ignored(bilm, outputs, kind):
     }[kind]
 
     for lengths in ([3, 1, 2], np.array([3, 1, 2], np.int64), tf.constant([3, 1, 2])):
-        actual = bilm(inputs, lengths=lengths)
-        np.testing.assert_allclose(actual["layers"], outputs["layers"], atol=1e-6)
-        np.testing.assert_array_equal(actual["mask"], outputs["mask"])
+        assert_close(bilm(inputs, lengths=lengths), outputs, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +103,9 @@ def test_narrower_rows_of_char_ids_give_the_same(num_chars, filters):
 
     ids = char_ids(tokens, num_chars)
 
-    expected = bilm(tokens)["layers"]
-    np.testing.assert_allclose(bilm(ids)["layers"], expected, atol=1e-6)
-    np.testing.assert_allclose(in_graph(ids)["layers"], expected, atol=1e-6)
-    padded_with_zeros = bilm(tf.where(ids == 261, 0, ids))
-    np.testing.assert_allclose(padded_with_zeros["layers"], expected, atol=1e-6)
-    np.testing.assert_array_equal(padded_with_zeros["mask"], bilm(tokens)["mask"])
+    padded_with_zeros = tf.where(ids == 261, 0, ids)
+    for outputs in (bilm(ids), in_graph(ids), bilm(padded_with_zeros)):
+        assert_close(outputs, bilm(tokens), atol=1e-6)
 
 
 def test_each_distinct_string_of_a_batch_has_one_row():
@@ -127,18 +120,15 @@ def test_each_distinct_string_of_a_batch_has_one_row():
 
 
 def test_strings_are_mapped_to_token_ids_by_the_vocabulary(word_bilm, keras_round_trip):
-    of_strings = word_bilm(["a b unknown", "b"])
     of_ids = word_bilm(np.array([[4, 5, 3], [5, 0, 0]]))
 
-    np.testing.assert_array_equal(of_strings["layers"], of_ids["layers"])
-    np.testing.assert_array_equal(of_strings["mask"], of_ids["mask"])
+    assert_close(word_bilm(["a b unknown", "b"]), of_ids)
     table = word_bilm.token_encoder.embedding.numpy()
     vectors = of_ids["layers"][0, 0]
     np.testing.assert_allclose(vectors, np.tile(table[[3, 4, 2]], 2), atol=1e-6)
     np.testing.assert_allclose(word_bilm.boundary_embeddings(), table[:2], atol=1e-6)
-    np.testing.assert_allclose(
-        word_bilm.token_embeddings([["b", ""]])[0], [table[4], np.zeros(4)], atol=1e-6
-    )
+    vectors = word_bilm.token_embeddings([["b", ""]])[0]
+    np.testing.assert_allclose(vectors, [table[4], np.zeros(4)], atol=1e-6)
     loaded = keras_round_trip(word_bilm)
     np.testing.assert_array_equal(loaded(["a b c"])["layers"], word_bilm(["a b c"])["layers"])
     assert loaded.vocabulary == word_bilm.vocabulary
@@ -158,16 +148,12 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
     [
         ("one sentence", r"batch of sentences is required, not a single string.*'one sentence'"),
         (None, r"reads sentences \(str\), lists of tokens, or integer ids. Received: None"),
-        (7.5, r"Received: a tensor of float32"),
         (np.zeros((2, 3, 4)), r"Received: a tensor of float64"),
-        (["a b", None], r"^Item 1 is None; every item must be a sentence.$"),
         (np.array(["a b", "c", np.nan], object), r"^Item 2 is nan; every item must be a sentence"),
         (["a", ["b"]], r"^Item 1 is \['b'\]; every item must be a sentence.$"),
         ([["a"], 7], r"^Item 1 is 7; every item must be a list of tokens.$"),
         (["a b", ["c"], ["d"]], r"^Item 0 is 'a b'; every item must be a list of tokens.$"),
-        ([[7, "a"]], r"A token of item 0 of the batch is not a str: 7"),
         ([["a", "b"], [None]], r"A token of item 1 of the batch is not a str: None"),
-        ({"a": 1}, r"`inputs` must be sentences, not a table.*Received: dict"),
         (pandas.DataFrame({"a": ["b"], "c": 1}), r"`inputs` must be sentences, not a table"),
     ],
 )
@@ -179,16 +165,11 @@ def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (
-            tf.constant("a"),
-            r"strings of shape \(batch,\) or \(batch, token\).*string of shape \(\)",
-        ),
+        (tf.constant("a"), r"strings of shape \(batch,\) or \(batch, token\).*of shape \(\)"),
         (tf.constant([[["a"]]]), r"Received: string of shape \(1, 1, 1\)"),
         (tf.zeros((3,), tf.int32), r"Received: int32 of shape \(3,\)"),
-        (tf.zeros((1, 1, 1, 9), tf.int32), r"Received: int32 of shape \(1, 1, 1, 9\)"),
         (tf.zeros((2, 3), tf.int32), r"char ids of shape \(batch, token, char\). Received:.*2, 3"),
         ([[[1, 2]], [[1, 2, 3]]], r"Char ids must be one array.*rows have different"),
-        ([["a", "", "b"]], r"An empty token .* precedes a real token.*row: \[0\]"),
         ([["a", "b"], ["", "b"]], r"An empty token .* precedes a real token.*row: \[1\]"),
         (np.full((1, 2, MAX_CHARS), 262), r"Ids must be between 0 and 261\. Received"),
         (np.full((1, 2, MAX_CHARS), -1), r"Ids must be between 0 and 261\. Received"),
@@ -212,10 +193,8 @@ def test_a_float_keras_input_is_refused(bilm, shape):
     ("inputs", "lengths", "message"),
     [
         ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
-        ([["a", "b"]], [-1], r"`lengths` must be between 0 and the number of token positions"),
-        (["a b"], [3], r"`lengths` must be between 0 and the number of token positions"),
+        (["a b"], [-1], r"`lengths` must be between 0 and the number of token positions"),
         ([["a", "b"]], [1, 1], r"`lengths` must have shape \(batch,\) = \(1,\).*\(2,\)"),
-        ([["a", "b"]], [[1]], r"`lengths` must have shape \(batch,\)"),
         ([["a", ""]], [2], r"An empty token .* within `lengths`, in row: \[0\]"),
         (np.zeros((2, 3, MAX_CHARS), int), [0, 1], r"An empty token .* in row: \[1\]"),
     ],
@@ -225,31 +204,17 @@ def test_lengths_must_fit_the_tokens(bilm, inputs, lengths, message):
         bilm(inputs, lengths=lengths)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "dtype"),
-    [
-        ([1.9], "float32"),
-        (np.array([1.0]), "float64"),
-        (tf.constant([1.0]), "float32"),
-        ([True], "bool"),
-        (keras.Input((), dtype="float32"), "float32"),
-    ],
-)
-def test_lengths_must_be_integers(bilm, lengths, dtype):
-    with pytest.raises(TypeError, match=rf"`lengths` must be integers. Received: .*{dtype}"):
+@pytest.mark.parametrize("lengths", [[1.9], [True], keras.Input((), dtype="float32")], ids=str)
+def test_lengths_must_be_integers(bilm, lengths):
+    with pytest.raises(TypeError, match=r"`lengths` must be integers. Received: .*(float32|bool)"):
         bilm([["a", "b"]], lengths=lengths)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        (np.array([[6]]), r"Ids must be between 0 and 5\. Received"),
-        (np.ones((1, 1, MAX_CHARS), int), r"without a character CNN reads strings, or token ids"),
-    ],
-)
-def test_token_ids_must_fit_the_table(word_bilm, inputs, message):
-    with pytest.raises(ValueError, match=message):
-        word_bilm(inputs)
+def test_token_ids_must_fit_the_table(word_bilm):
+    with pytest.raises(ValueError, match=r"Ids must be between 0 and 5\. Received"):
+        word_bilm(np.array([[6]]))
+    with pytest.raises(ValueError, match=r"without a character CNN reads strings, or token ids"):
+        word_bilm(np.ones((1, 1, MAX_CHARS), int))
 
 
 def test_rows_of_char_ids_must_have_the_length_of_the_model(bilm):

@@ -60,10 +60,8 @@ def test_warm_start_sets_the_initial_state_of_later_sentences(fresh_bilm, option
 def test_reset_and_forward_only_bilms_start_from_the_warm_start_state(
     fresh_bilm, forward_directory
 ):
-    stateless, stateful, forward = (
-        *(fresh_bilm(), fresh_bilm(stateful=True)),
-        load_bilm(forward_directory),
-    )
+    stateless, stateful = fresh_bilm(), fresh_bilm(stateful=True)
+    forward = load_bilm(forward_directory)
     for bilm in (stateless, stateful, forward):
         bilm.warm_start(["some text", "and more"])
     expected = stateless(BATCHES[0])["layers"]

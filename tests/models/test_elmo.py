@@ -59,8 +59,6 @@ def test_only_the_scale_of_an_average_is_trained(bilm, layers):
 
     np.testing.assert_allclose(elmo(SENTENCES), 1.7 * layers.mean(axis=1), atol=1e-5)
     assert [weight.path for weight in elmo.trainable_weights] == [elmo.mixes[0].scaling.path]
-    with pytest.raises(ValueError, match="Only one of `top_only` and `average`"):
-        Elmo(bilm, average=True, top_only=True)
 
 
 def test_dropout_is_applied_only_in_training(bilm):
@@ -90,20 +88,15 @@ def test_from_pretrained_creates_a_layer_from_a_checkpoint(checkpoint_directory,
     assert elmo.dropout.rate == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_invalid_arguments_are_refused(bilm, fresh_bilm):
+    for arguments, message in (
         ({"num_mixes": 0}, "`num_mixes` must be an integer of at least 1. Received: 0"),
         ({"dropout": 1.0}, "`dropout` must be a number >= 0 and < 1. Received: 1.0"),
         ({"l2": -1.0}, r"`l2` must be at least 0. Received: -1.0"),
-    ],
-)
-def test_arguments_out_of_range_are_refused(bilm, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Elmo(bilm, **arguments)
-
-
-def test_an_argument_that_is_not_a_bilm_of_tokens_is_refused(fresh_bilm):
+        ({"average": True, "top_only": True}, "Only one of `top_only` and `average`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Elmo(bilm, **arguments)
     with pytest.raises(TypeError, match=r"`bilm` must be a BiLM.*Received: 'path' \(of type str\)"):
         Elmo("path")
     with pytest.raises(ValueError, match=r"vectors of tokens only.*keep_boundaries=False"):

@@ -6,6 +6,7 @@ from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import LMWindows
+from nested_arrays import assert_close
 from reference import bilm as reference
 from reference import checkpoint
 from reference import softmax as reference_softmax
@@ -24,9 +25,8 @@ def test_the_probability_of_a_sentence_equals_the_formula(language_model, option
     layers, _ = reference.layers(SENTENCE, options, weights)
     window = window_of(SENTENCE)
     softmax = language_model.softmax
-    outputs, _ = language_model.top_layer_outputs(
-        window["inputs"], language_model.bilm.zero_states(1)
-    )
+    zeros = language_model.bilm.zero_states(1)
+    outputs, _ = language_model.top_layer_outputs(window["inputs"], zeros)
     targets = language_model.targets(window["targets"])
 
     # Forward reads <S> w1 … wn, backward </S> wn … w1; the formula has all n + 2 in text order.
@@ -47,16 +47,13 @@ def test_two_windows_with_carried_state_equal_one_long_window(language_model):
     inputs = window_of(SENTENCE, rows=2)["inputs"]
 
     whole, last = language_model.top_layer_outputs(inputs, language_model.bilm.zero_states(2))
-    first, states = language_model.top_layer_outputs(
-        inputs[:, :, :cut], language_model.bilm.zero_states(2)
-    )
+    zeros = language_model.bilm.zero_states(2)
+    first, states = language_model.top_layer_outputs(inputs[:, :, :cut], zeros)
     second, end = language_model.top_layer_outputs(inputs[:, :, cut:], states)
 
-    for direction in range(2):
-        both = tf.concat([first[direction], second[direction]], axis=1)
-        np.testing.assert_allclose(both, whole[direction], atol=2e-6)
-    for new, old in zip(tf.nest.flatten(end), tf.nest.flatten(last), strict=True):
-        np.testing.assert_allclose(new, old, atol=2e-6)
+    both = [tf.concat(parts, axis=1) for parts in zip(first, second, strict=True)]
+    assert_close(both, whole, atol=2e-6)
+    assert_close(end, last, atol=2e-6)
 
 
 def test_a_token_that_looks_like_a_boundary_is_an_ordinary_token(language_model):
@@ -98,9 +95,8 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
 def test_all_weights_get_gradients(language_model):
     window = window_of(SENTENCE)
     with tf.GradientTape() as tape:
-        outputs, _ = language_model.top_layer_outputs(
-            window["inputs"], language_model.bilm.zero_states(1), training=True
-        )
+        zeros = language_model.bilm.zero_states(1)
+        outputs, _ = language_model.top_layer_outputs(window["inputs"], zeros, training=True)
         targets = language_model.targets(window["targets"])
         loss = sum(
             tf.reduce_mean(language_model.softmax(top[0], ids, seed=[1, 2]))
@@ -128,17 +124,13 @@ def test_a_new_model_has_layer_names_and_is_deterministic_for_a_seed():
 def test_a_forward_only_model_equals_the_forward_half(language_model, forward_model):
     window = window_of(SENTENCE, rows=2)
 
-    outputs, states = forward_model.top_layer_outputs(
-        window["inputs"], forward_model.bilm.zero_states(2)
+    (outputs, states), (both, both_states) = (
+        model.top_layer_outputs(window["inputs"], model.bilm.zero_states(2))
+        for model in (forward_model, language_model)
     )
     targets = forward_model.targets(window["targets"])
 
-    both, both_states = language_model.top_layer_outputs(
-        window["inputs"], language_model.bilm.zero_states(2)
-    )
     assert len(outputs) == len(states) == len(targets) == 1
-    np.testing.assert_allclose(outputs[0], both[0], atol=1e-6)
-    for new, old in zip(tf.nest.flatten(states), tf.nest.flatten(both_states[0]), strict=True):
-        np.testing.assert_allclose(new, old, atol=1e-6)
+    assert_close((outputs, states), (both[:1], both_states[:1]), atol=1e-6)
     np.testing.assert_array_equal(targets[0], language_model.targets(window["targets"])[0])
     tf.nest.assert_same_structure(states, forward_model.bilm.zero_states(2))

@@ -28,9 +28,7 @@ def test_the_skip_connection_adds_the_dropped_input():
         dropped = 0.5 * expected
         kernel, recurrent_kernel, bias, projection = (w.numpy() for w in lstm.weights)
         expected, _, _ = reference.sequence(
-            dropped,
-            np.zeros(PROJECTION),
-            np.zeros(DIM),
+            *(dropped, np.zeros(PROJECTION), np.zeros(DIM)),
             matrix=np.concatenate([kernel, recurrent_kernel]),
             bias=bias,
             projection=projection,

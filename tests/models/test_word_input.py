@@ -67,10 +67,8 @@ def loss_and_gradients(model):
             for top, ids in zip(outputs, model.targets(targets), strict=True)
         )
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
-    return loss, {
-        weight.path: gradient
-        for weight, gradient in zip(model.trainable_weights, gradients, strict=True)
-    }
+    paths = [weight.path for weight in model.trainable_weights]
+    return loss, dict(zip(paths, gradients, strict=True))
 
 
 def test_the_probability_of_a_sentence_equals_the_formula(tmp_path):
@@ -97,9 +95,8 @@ def test_the_probability_of_a_sentence_equals_the_formula(tmp_path):
         np.testing.assert_allclose(top[1], wanted, atol=2e-6)
         assert ids.numpy().tolist() == [*rows, *rows]
         losses = reference_softmax.full_loss(wanted, rows, kernel, bias)
-        np.testing.assert_allclose(
-            softmax.full_loss(top[1], ids[:num_tokens]), losses, rtol=1e-5, atol=1e-5
-        )
+        found = softmax.full_loss(top[1], ids[:num_tokens])
+        np.testing.assert_allclose(found, losses, rtol=1e-5, atol=1e-5)
 
 
 @KINDS
@@ -157,8 +154,5 @@ def test_the_gradient_of_a_tied_table_is_the_sum_of_both_uses():
 
     assert float(loss) == pytest.approx(float(expected_loss), rel=1e-6)
     both = [expected["bilm/token_embedding/embedding"], expected["softmax/W"]]
-    np.testing.assert_allclose(
-        tf.convert_to_tensor(gradients["bilm/token_embedding/embedding"]),
-        sum(tf.convert_to_tensor(one) for one in both),
-        atol=1e-6,
-    )
+    found = tf.convert_to_tensor(gradients["bilm/token_embedding/embedding"])
+    np.testing.assert_allclose(found, sum(map(tf.convert_to_tensor, both)), atol=1e-6)

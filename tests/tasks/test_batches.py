@@ -30,10 +30,9 @@ def test_each_epoch_has_every_example_once_in_a_new_order(batches):
 
 
 def test_examples_of_similar_length_are_batched_together(batches):
-    lengths = [
-        [len(TEXTS[place][0]) for place in batch.indices] for batch in batches.sorted_by_length()
-    ]
+    places = [batch.indices for batch in batches.sorted_by_length()]
 
+    lengths = [[len(TEXTS[place][0]) for place in each] for each in places]
     assert lengths == [[1, 1, 2], [3, 4, 5], [9, 9]]
 
 

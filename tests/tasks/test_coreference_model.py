@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.tasks import CoreferenceModel
+from nested_arrays import assert_close
 from reference import coreference as reference
 from task_models import (
     KINDS,
@@ -123,8 +124,7 @@ def test_scores_match_the_reference_formulas(genre, number, model):
     np.testing.assert_allclose(outputs["span_scores"], wanted.span_scores, rtol=1e-5, atol=1e-5)
     found = antecedent_rows(outputs)
     assert len(found) == len(wanted.kept) == 36
-    for found_row, row in zip(found, wanted.antecedent_scores, strict=True):
-        np.testing.assert_allclose(found_row, row, rtol=1e-5, atol=1e-5)
+    assert_close(found, wanted.antecedent_scores, rtol=1e-5, atol=1e-5)
 
 
 def test_scores_without_genres_and_speakers_match_the_reference_formulas():
@@ -134,8 +134,7 @@ def test_scores_without_genres_and_speakers_match_the_reference_formulas():
     outputs = model(sentences)
 
     wanted = expected(model, sentences).antecedent_scores
-    for found, row in zip(antecedent_rows(outputs), wanted, strict=True):
-        np.testing.assert_allclose(found, row, rtol=1e-5, atol=1e-5)
+    assert_close(antecedent_rows(outputs), wanted, rtol=1e-5, atol=1e-5)
     genre = model({"tokens": sentences, "genre": "news"})["antecedent_scores"]
     np.testing.assert_array_equal(genre, outputs["antecedent_scores"])
 
@@ -143,19 +142,16 @@ def test_scores_without_genres_and_speakers_match_the_reference_formulas():
 @pytest.mark.parametrize("which", ["model", "mention_model"])
 def test_loss_matches_the_reference_formulas(which, wanted, request):
     model, sentences = request.getfixturevalue(which), some_document()
-    gold = some_gold(
-        [*wanted.mention_scores, (8, 8 + model.settings["max_width"])]
-    )  # the last is too wide
+    too_wide = (8, 8 + model.settings["max_width"])
+    gold = some_gold([*wanted.mention_scores, too_wide])
     y = np.pad(as_targets(gold), ((0, 2), (0, 0)), constant_values=-1)
 
     loss = model.per_example_loss(y, model(sentences), sentences)
 
     likelihood = reference.loss(wanted.antecedent_scores, wanted.kept, gold)
     of_mentions = reference.mention_loss(wanted.mention_scores, gold)
-    assert loss.shape == (1,)
-    np.testing.assert_allclose(
-        loss[0], likelihood + model.settings["mention_loss"] * of_mentions, rtol=1e-5
-    )
+    total = likelihood + model.settings["mention_loss"] * of_mentions
+    np.testing.assert_allclose(loss, [total], rtol=1e-5)
 
 
 def test_loss_accepts_no_mentions_and_mentions_of_several_entities(model):
@@ -194,15 +190,11 @@ def test_padding_and_empty_sentences_do_not_change_the_outputs(model):
     tokens, speakers = padded(sentences), padded(map(" ".join, [["Ann"] * 6, ["B"], ["Ann"] * 11]))
     outputs = model({"tokens": tokens, "speakers": speakers})
 
+    inputs = {"tokens": tokens, "speakers": speakers}
     pads = [[1, 2], [0, 3]]
-    padded_inputs = {
-        "tokens": tf.pad(tokens, pads, constant_values=""),
-        "speakers": tf.pad(speakers, pads, constant_values=""),
-    }
-
-    for name, values in model(padded_inputs).items():
-        np.testing.assert_allclose(values, outputs[name], rtol=1e-5, atol=1e-5)
-    assert model.entities(padded_inputs) == model.entities({"tokens": tokens, "speakers": speakers})
+    padded_inputs = {name: tf.pad(x, pads, constant_values="") for name, x in inputs.items()}
+    assert_close(model(padded_inputs), outputs, rtol=1e-5, atol=1e-5)
+    assert model.entities(padded_inputs) == model.entities(inputs)
 
 
 @pytest.mark.parametrize("sentences", [[], [""], [[], []], ["cat"]])

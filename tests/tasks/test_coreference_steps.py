@@ -23,16 +23,9 @@ def random_spans(rng, num_tokens, max_width):
 @pytest.mark.parametrize("max_width", [1, 2, 5, 10])
 def test_kept_spans_match_the_reference_loop(max_width):
     rng = np.random.default_rng(max_width)
-    grid = (None, max_width)
-    keep = tf.function(
-        kept_spans,
-        input_signature=[
-            tf.TensorSpec(grid),
-            tf.TensorSpec(grid, tf.bool),
-            tf.TensorSpec((), tf.int32),
-        ],
-        autograph=False,
-    )
+    dtypes = {tf.float32: (None, max_width), tf.bool: (None, max_width), tf.int32: ()}
+    signature = [tf.TensorSpec(shape, dtype) for dtype, shape in dtypes.items()]
+    keep = tf.function(kept_spans, input_signature=signature, autograph=False)
     for _ in range(60):
         num_tokens = int(rng.integers(1, 60))
         lengths, scores = random_spans(rng, num_tokens, max_width)

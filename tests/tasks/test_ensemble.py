@@ -56,15 +56,15 @@ def test_the_answer_has_the_highest_average_probabilities(bilm):
 
     found = lists("bidaf", Ensemble(members))
 
-    start, end = np.mean([softmax(model(inputs), axis=-1) for model in members], axis=0).swapaxes(
-        0, 1
-    )
-    for row, (sentence, span) in enumerate(zip(SENTENCES, found, strict=True)):
+    average = np.mean([softmax(model(inputs), axis=-1) for model in members], axis=0)
+    for (start, end), sentence, span in zip(average, SENTENCES, found, strict=True):
         num_tokens = len(sentence.split())
-        spans = [(s, e) for s in range(num_tokens) for e in range(s, min(s + 3, num_tokens))]
-        assert span == max(
-            spans, key=lambda span: start[row, span[0]] * end[row, span[1]], default=(0, 0)
-        )
+        spans = {
+            (s, e): start[s] * end[e]
+            for s in range(num_tokens)
+            for e in range(s, min(s + 3, num_tokens))
+        }
+        assert span == max(spans, key=spans.get, default=(0, 0))
 
 
 @pytest.mark.parametrize("kind", ["tagger", "srl"])
@@ -109,10 +109,7 @@ def test_average_scores_select_and_link_the_mentions(bilm):
     names = list(dict.fromkeys(entity[token] for token in mentions))
     assert found["entity"].numpy().tolist() == [names.index(entity[token]) for token in mentions]
 
-    few = [
-        with_random_weights(new_model("coref", bilm, span_ratio=0.5, **settings), seed=n)
-        for n in (1, 2)
-    ]
+    few = two_models("coref", bilm, span_ratio=0.5, **settings)
     kept = set(np.argsort(-scores)[: len(scores) // 2].tolist())
     found = set(Ensemble(few).predictions(SENTENCES)["mention_start"].numpy().tolist())
     assert {token for token in kept if scores[token] > 0} <= found <= kept

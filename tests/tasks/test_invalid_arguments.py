@@ -57,16 +57,8 @@ def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
     [
         (WordEmbedding, ([], 3), "`words` is empty"),
         (WordEmbedding, (["a"], 0), "`dim` must be an integer of at least 1"),
-        (
-            WordEmbedding,
-            (["a"], 3, False, 2),
-            "`num_trained` must be at most the number of words, 1",
-        ),
-        (
-            CharacterEmbedding,
-            (((5, 2),), 16, "relu", 4),
-            "`max_chars` must be an integer of at least 5",
-        ),
+        (WordEmbedding, (["a"], 3, False, 2), "`num_trained` must be at most the number of words"),
+        (CharacterEmbedding, (((5, 2),), 16, "relu", 4), "`max_chars` must be an integer of at le"),
     ],
 )
 def test_invalid_arguments_of_embeddings_are_refused(layer_class, arguments, message):
@@ -121,12 +113,9 @@ def test_invalid_targets_are_refused():
         classifier.per_example_loss(["good", "fair"], outputs)
     shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
     shorter[0, -1], longer[1, 1], with_hole[0, 2] = -1, 0, -1
-    for y, counts in (
-        (shorter, r"\[6 1 0 3\], \[5 1 0 3\]"),
-        (longer, r"\[6 1 0 3\], \[6 2 0 3\]"),
-        (with_hole, r"\[6 1 0 3\], \[5 1 0 3\]"),
-    ):
-        with pytest.raises(ValueError, match=f"-1 for padding only.*: {counts}"):
+    for y, counts in ((shorter, "5 1 0 3"), (longer, "6 2 0 3"), (with_hole, "5 1 0 3")):
+        message = rf"-1 for padding only.*: \[6 1 0 3\], \[{counts}\]"
+        with pytest.raises(ValueError, match=message):
             tagger.per_example_loss(y, outputs, SENTENCES)
     srl, inputs = new_model("srl"), some_inputs("srl", SENTENCES)
     with pytest.raises(ValueError, match=r"-1 for padding only.*: \[6 1 0 3\], \[6 6 6 6\]"):

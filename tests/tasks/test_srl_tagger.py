@@ -77,9 +77,8 @@ def test_loss_is_summed_over_tokens_and_averaged_over_examples(random_model):
     losses = model.per_example_loss(TAGS, outputs, INPUTS).numpy()
 
     for row, length in enumerate(LENGTHS):
-        wanted = reference.loss(
-            outputs[row, :length].numpy().astype(np.float64), TAGS[row, :length]
-        )
+        scores = outputs[row, :length].numpy().astype(np.float64)
+        wanted = reference.loss(scores, TAGS[row, :length])
         np.testing.assert_allclose(losses[row], wanted, rtol=1e-5)
     np.testing.assert_allclose(model.compute_loss(INPUTS, TAGS, outputs), losses.mean(), rtol=1e-6)
 

@@ -19,16 +19,9 @@ def test_each_word_has_a_row_and_unknown_words_share_one():
     table = layer.embedding.numpy()
     np.testing.assert_array_equal(vectors[0], table[[0, 1, 2]])
     np.testing.assert_array_equal(vectors[1], [table[0], np.zeros(3), np.zeros(3)])
-
-
-def test_words_can_be_looked_up_in_lower_case():
     layer = WordEmbedding(["katze", "die", "ärger"], 3, lowercase=True)
-
-    vectors = layer(TOKENS).numpy()
-
-    table = layer.embedding.numpy()
-    np.testing.assert_array_equal(vectors[0], table[[2, 1, 2]])
-    np.testing.assert_array_equal(vectors[1, 0], table[3])
+    vectors = tf.boolean_mask(layer(TOKENS), TOKENS != "")
+    np.testing.assert_array_equal(vectors, layer.embedding.numpy()[[2, 1, 2, 3]])
 
 
 def test_from_texts_respects_lowercase_and_min_count():
@@ -79,13 +72,10 @@ def test_words_after_the_first_num_trained_are_frozen(keras_round_trip):
     assert [variable.shape[0] for variable in layer.trainable_variables] == [2]
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        WordEmbedding(["die", "katze"], 3, lowercase=True),
-        CharacterEmbedding(((2, 3),), 4, "tanh", 9),
-    ],
-)
+LAYERS = WordEmbedding(["die"], 3, lowercase=True), CharacterEmbedding(((2, 3),), 4, "tanh", 9)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=["words", "characters"])
 def test_repeated_words_and_characters_get_a_single_adam_step(layer):
     """Adam's first step is the learning rate, however often a word or character occurs."""
     tokens = tf.constant([["Katze", "die", "katze"], ["Maus", "Hund", "Katze"]])
@@ -101,16 +91,6 @@ def test_repeated_words_and_characters_get_a_single_adam_step(layer):
         steps = np.abs(variable.numpy() - old)
         assert steps.max() <= 0.01001
         assert steps.max() > 0.0099
-
-
-def test_rows_of_words_outside_the_batch_get_no_gradient():
-    layer = WordEmbedding(["Katze", "die"], 3)
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(layer(tf.constant([["die"]])))
-
-    gradient = tape.gradient(total, layer.embedding.value)
-
-    np.testing.assert_array_equal(tf.convert_to_tensor(gradient).numpy()[:, 0], [0, 0, 1])
 
 
 def test_character_embeddings_match_the_char_cnn():

@@ -13,7 +13,6 @@ from elmo_tf.text.input_warnings import warn_of_raw_text
         (["It", "rained;", "we", "left", "."], "rained", ";", "en"),
         ([b"Wann", b"kommst", b"du?"], "du", "?", "en"),
         ("그는 1981년)이다.", "1981년)이다", ".", "ko-morph"),
-        ("왜냐하면, 그는", "왜냐하면", ",", "ko-morph"),
         ("我爱你。他也爱我", "我爱你", "。", "zh"),
         ("東京です。", "東京です", "。", "ja"),
         ("ماذا؟", "ماذا", "؟", "en"),

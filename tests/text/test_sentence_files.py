@@ -2,7 +2,13 @@ import gzip
 
 import pytest
 
-from elmo_tf.text.sentence_files import TokenLimit, count_sentences, format_of, sentence_reader
+from elmo_tf.text.sentence_files import (
+    SentenceCount,
+    TokenLimit,
+    count_sentences,
+    format_of,
+    sentence_reader,
+)
 from elmo_tf.text.tokenizers import Token
 
 UNIVERSAL = """# sent_id = 1
@@ -135,19 +141,7 @@ def test_sentences_and_suspicious_lines_are_counted(file):
 
     count = count_sentences(sentence_reader(path)(), limit=TokenLimit(4, "bytes"))
 
-    assert count._asdict() == {
-        "sentences": 8,
-        "tokens": 9,
-        "longest": 3,
-        "empty": 2,
-        "blank": 1,
-        "invalid": 1,
-        "cut": 3,
-        "nul": 0,
-        "boundary": 0,
-        "space": 0,
-        "unknown": 0,
-    }
+    assert count == SentenceCount(8, tokens=9, longest=3, empty=2, blank=1, invalid=1, cut=3)
     assert count_sentences(sentence_reader(path)()).cut == 0
     assert count.data_warnings(TokenLimit(4, "bytes")) == (
         "Suspicious lines: 2 empty (no vectors), 1 of whitespace only (no vectors), 1 with invalid "

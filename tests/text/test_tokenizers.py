@@ -41,9 +41,8 @@ def tokenizers():
 def test_text_is_split_into_sentences_and_tokens(language, tokenizers):
     text, expected = EXAMPLES[language]
     sentences = tokenizers[language](text)
-    assert [" ".join(token.text for token in sentence) for sentence in sentences] == [
-        sentence.strip() for sentence in expected.split("|")
-    ]
+    found = [" ".join(token.text for token in sentence) for sentence in sentences]
+    assert found == expected.split(" | ")
 
 
 def check_offsets(tokenizer, text):
@@ -78,14 +77,6 @@ SEPARATORS = st.sampled_from(["", " ", "  ", "\n", "\t", "\u3000", "\u00a0"])
 @settings(max_examples=50)
 @given(parts=LINES, separator=SEPARATORS)
 def test_offsets_name_the_tokens_of_any_text(language, tokenizers, parts, separator):
-    check_offsets(tokenizers[language], separator.join(parts))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("language", EXAMPLES)
-@settings(max_examples=10_000, deadline=None)
-@given(parts=LINES, separator=SEPARATORS)
-def test_offsets_name_the_tokens_of_10000_texts(language, tokenizers, parts, separator):
     check_offsets(tokenizers[language], separator.join(parts))
 
 

@@ -72,14 +72,6 @@ def test_windows_equal_those_of_plain_python(block, num_rows, window):
     assert steps_of(full, *shape) == [row[: len(full) * window] for row in rows]
 
 
-def test_batch_rows_have_similar_lengths():
-    windows = LMWindows(dataset_of(sentences()), NUM_ROWS, WINDOW, drop_remainder=False)
-    lengths = list(map(len, steps_of(windows)))
-
-    assert sum(lengths) == sum(len(sentence) + 1 for sentence in sentences() if sentence)
-    assert max(lengths) - min(lengths) <= max(map(len, sentences())) + 1
-
-
 def test_padding_is_empty_and_at_the_end_of_a_batch_row():
     windows = list(LMWindows(dataset_of(sentences()), NUM_ROWS, WINDOW, drop_remainder=False))
     mask = np.concatenate([window["mask"] for window in windows], axis=1)

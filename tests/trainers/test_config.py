@@ -108,13 +108,8 @@ def recorded(workdir, **settings):
 
 
 def test_a_resumed_run_has_the_settings_and_shape_of_its_record(tmp_path):
-    settings = {
-        "options": MEDIUM.to_options(),
-        "word_input": True,
-        "valid": "v.txt",
-        "batch_size": 3,
-    }
-    begun = recorded(tmp_path, **settings, steps=7, overwrite=True)
+    settings = {"word_input": True, "valid": "v.txt", "batch_size": 3, "steps": 7}
+    begun = recorded(tmp_path, options=MEDIUM.to_options(), **settings, overwrite=True)
 
     resumed = PretrainConfig.resumed(tmp_path)
 

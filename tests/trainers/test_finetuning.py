@@ -9,6 +9,7 @@ from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.checkpoints.save import save_language_model
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.trainers import PretrainConfig, pretrain
+from nested_arrays import assert_close
 from reference.checkpoint import read_hdf5
 
 pytestmark = pytest.mark.usefixtures("simple_losses")
@@ -55,9 +56,7 @@ def rows_by_token(model):
 
 
 def assert_same_bilm(workdir, other):
-    before, after = (read_hdf5(folder / "weights.hdf5") for folder in (other, workdir))
-    for name, array in before.items():
-        np.testing.assert_array_equal(after[name], array)
+    assert_close(*(read_hdf5(folder / "weights.hdf5") for folder in (workdir, other)))
 
 
 def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
@@ -67,8 +66,7 @@ def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
         np.testing.assert_array_equal(new[token], old[token], err_msg=token)
     assert new.keys() - old.keys() == {"old"}
     assert new["old"].any()  # random, not zeros
-    for one, other in zip(before.bilm.weights, after.bilm.weights, strict=True):
-        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    assert_same_bilm(tuned[0], run.workdir)
     options = json.loads((tuned[0] / "options.json").read_text())
     assert options["n_tokens_vocab"] == len(new)
     # Fine-tuning resets the state of `warm_start`.
@@ -119,12 +117,11 @@ def test_options_must_have_the_shape_of_the_starting_checkpoint(tmp_path, unchan
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize("is_absolute", [False, True])
 def test_a_work_directory_must_not_have_the_name_of_the_starting_model(
-    tmp_path, monkeypatch, unchanged, is_absolute
+    tmp_path, monkeypatch, unchanged
 ):
     monkeypatch.chdir(tmp_path)
-    workdir = tmp_path / "small-en" if is_absolute else "small-en"
-    with pytest.raises(ValueError, match=r"`workdir` must not be 'small-en' here: .*hides"):
-        pretrain(PretrainConfig(**unchanged, start_from="small-en", workdir=workdir))
+    for workdir in (tmp_path / "small-en", "small-en"):
+        with pytest.raises(ValueError, match=r"`workdir` must not be 'small-en' here: .*hides"):
+            pretrain(PretrainConfig(**unchanged, start_from="small-en", workdir=workdir))
     assert not (tmp_path / "small-en").exists()

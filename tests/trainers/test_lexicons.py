@@ -30,9 +30,8 @@ def case(request, settings, tmp_path_factory, replace_losses):
     """A run, and whether its lexicon has words."""
     folder = tmp_path_factory.mktemp(request.param)
     with replace_losses():
-        run = run_of(
-            lexicon_settings(settings, request.param), folder / "run", {4: folder / "killed"}
-        )
+        settings = lexicon_settings(settings, request.param)
+        run = run_of(settings, folder / "run", {4: folder / "killed"})
     return run, request.param == "words"
 
 

@@ -70,14 +70,12 @@ def test_dense_and_sparse_gradients_follow_the_formula(optimizer, formula):
     for scale, indices in ((1.0, [4, 1, 4]), (-0.2, [1, 2, 1]), (0.5, [4, 4, 4])):
         sparse = tf.IndexedSlices(SLICES.values * scale, indices, SLICES.dense_shape)
         gradients = [scale * start[:2] - 1.5, scale * start[0] - 1.5]
-        optimizer.apply(
-            [sum_duplicates(sparse), *map(tf.constant, gradients)], [table, matrix, vector]
-        )
+        summed = [sum_duplicates(sparse), *map(tf.constant, gradients)]
+        optimizer.apply(summed, [table, matrix, vector])
         steps.append([dense(sparse), *gradients])
 
-    for variable, first, own in zip(
-        (table, matrix, vector), (start, start[:2], start[0]), zip(*steps, strict=True), strict=True
-    ):
+    starts = (start, start[:2], start[0])
+    for variable, first, *own in zip((table, matrix, vector), starts, *steps, strict=True):
         expected = formula(first.astype(np.float64), own)
         np.testing.assert_allclose(variable.numpy(), expected, rtol=2e-5)
     np.testing.assert_array_equal(table.numpy()[[0, 3]], start[[0, 3]])
@@ -134,10 +132,7 @@ def cosine(step, warmup):
 
 @pytest.mark.parametrize(
     ("formula", "warmup"),
-    [
-        *itertools.product((constant, cosine), (0, 1, 7, 200)),
-        *((inverse_sqrt, n) for n in (1, 7, 200)),
-    ],
+    [*itertools.product((constant, cosine, inverse_sqrt), (1, 7, 200)), (constant, 0), (cosine, 0)],
 )
 def test_a_schedule_follows_its_formula(formula, warmup):
     """The warm-up takes at most half of the steps."""

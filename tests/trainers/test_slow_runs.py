@@ -50,9 +50,8 @@ def test_a_toy_corpus_is_learned(tmp_path, toy, settings, form):
     changes |= {"steps": 500, "eval_every": 500, "save_every": 1000}
     changes |= {"options": {**settings["options"], "lstm": lstm}}
     files = {"corpus": toy / "train.txt", "valid": toy / "valid.txt", "vocab": toy / "vocab.txt"}
-    config = PretrainConfig(
-        **{**settings, **files, **changes, **FORMS[form]}, workdir=tmp_path / "run"
-    )
+    changes |= {"workdir": tmp_path / "run"}
+    config = PretrainConfig(**{**settings, **files, **changes, **FORMS[form]})
     record = pretrain(config)
     last = record["perplexity"][-1]
     assert last["average"] < 1.5, last
@@ -67,10 +66,8 @@ def test_the_original_size_with_800_000_tokens_needs_at_most_7_gb(tmp_path):
     """One (800,000, 512) table is 1.6 GB; Adagrad has a second one."""
     draw = random.Random(1)
     words = [f"w{number}" for number in range(799_997)]
-    lines = [
-        " ".join(words[min(int(draw.paretovariate(0.3)), len(words) - 1)] for _ in range(20))
-        for _ in range(200)
-    ]
+    numbers = [min(int(draw.paretovariate(0.3)), len(words) - 1) for _ in range(4000)]
+    lines = [" ".join(words[n] for n in numbers[row : row + 20]) for row in range(0, 4000, 20)]
     (tmp_path / "vocab.txt").write_text("\n".join(["<S>", "</S>", "<UNK>", *words]) + "\n")
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
     arguments = "train --corpus text.txt --vocab vocab.txt --workdir run --preset original"
@@ -105,8 +102,7 @@ for number in range(20):
     model.fit(texts, labels, verbose=0)
     del model, elmo
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
     half, end = map(int, result.stdout.split())
     assert end - half < 50e6

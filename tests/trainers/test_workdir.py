@@ -1,10 +1,7 @@
 """Work directories in use, saves, the number of steps, warnings, and errors that end a run."""
 
-import contextlib
 import math
-import resource
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -14,6 +11,7 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.checkpointing import last_save
 from elmo_tf.trainers.workdir import claimed_workdir
+from nested_arrays import assert_close
 from runs import read_log, run_of, weights
 
 pytestmark = pytest.mark.usefixtures("simple_losses")
@@ -122,20 +120,9 @@ def test_a_loss_of_nan_or_infinity_ends_the_run_and_keeps_the_last_save(tmp_path
     assert last_save(tmp_path).name == f"step-{len(before):08d}"
 
 
-@contextlib.contextmanager
-def files_limited_to(size):
-    """A context in which the process cannot write files larger than `size` bytes."""
-    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write fails instead
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(settings, interrupted):
+def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(
+    settings, interrupted, files_limited_to
+):
     """The limit of the file size is half of the largest file of the save."""
     before, save = weights(interrupted), last_save(interrupted)
     largest = max(path.stat().st_size for path in save.iterdir())
@@ -146,8 +133,7 @@ def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(settings, 
         pretrain(PretrainConfig(**{**settings, "save_every": 1}, workdir=interrupted, resume=True))
     assert last_save(interrupted) == save
     assert not list(interrupted.glob(".*.part"))
-    for name, array in weights(interrupted).items():
-        np.testing.assert_array_equal(array, before[name])
+    assert_close(weights(interrupted), before)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from elmo_tf.tasks.question_answering.reader import read_questions
 from elmo_tf.tasks.semantic_roles.reader import read_proposition_lines, read_propositions
 from elmo_tf.tasks.tagging.reader import read_tagged
 from elmo_tf.tasks.word_vectors import read_word_vectors
+from task_files import document, squad_of
 
 TAGS = [
     ("EU X\n\nalone Y\n", {"tag_column": 3}, r", line 1: no column 3 with a tag.*'EU X'"),
@@ -25,16 +26,8 @@ TAGS = [
     ("1\ta\ta\t_\n", {"format": "conllu"}, r", line 1: column 4 is unspecified .* 'a' has no"),
     ("1\ta\t_\n", {"format": "conllu"}, r", line 1: no column 4 with a tag"),
     ("EU ORG\n", {"format": "conllu"}, r", line 1: a line of CoNLL-U must begin .*input-format"),
-    (
-        "a O\n\nEU B-ORG\nParis I-LOC\n",
-        {"scheme": "BIO"},
-        r", line 4: I-LOC may not follow B-ORG\. .* read as BIO.* IOB1 also",
-    ),
-    (
-        "EU I-ORG\nParis I-LOC\n",
-        {"scheme": "IOB1", "known": ["O", "B-ORG", "I-ORG"]},
-        r", line 2: unknown tag 'B-LOC'\. Known tags: O, B-ORG",
-    ),
+    ("a O\n\nEU B-Y\nX I-Z\n", {"scheme": "BIO"}, r", line 4: I-Z may not follow .* IOB1 also"),
+    ("X I-Y\nY I-Z\n", {"scheme": "IOB1", "known": ["B-Y"]}, r", line 2: unknown tag 'B-Z'\. .*Y"),
     (b"EU X\nEU \xe9\n", {}, r", line 2: the tag is not valid UTF-8"),
 ]
 TREES = [
@@ -42,7 +35,6 @@ TREES = [
     ("(3 a))", "not balanced: a closing bracket has no match"),
     ("a line of text", "'a' is outside of all brackets"),
     ("(3 a) (2 b)", "a second tree follows the first"),
-    ("(3 a) b", "'b' is outside of all brackets"),
     ("((3 a))", "an opening bracket has no label"),
     ("(", "an opening bracket has no label"),
     ("(3 (2 ) a)", "a phrase has no token"),
@@ -79,28 +71,14 @@ PROPOSITIONS = [
     ("a -\n\na\n", {}, r", line 3: 1 columns, but the layout has at least 2: 'a'"),
     ("a b c d e f g h i j k\n", {"layout": "conll2012"}, r", line 1: 11 columns, .* at least 12"),
     ("a -\n\na\t-\n\t-\n", {}, r", line 4: no token in column 1: ' -'"),
-    (
-        "a -\n\n1 - *\ngo go (V*)\nsay say *\n",
-        {},
-        r", line 5: the sentence has 2 predicates \(column 2\), but 1 columns of roles \(from "
-        r"column 3\)",
-    ),
+    ("a -\n\n1 - *\ngo go (V*)\nsay say *\n", {}, r", line 5: .* 2 predicates .* 1 columns of"),
     ("a -\n\n1 - *\n2 - *\n", {}, r", line 3: the sentence has 0 predicates .* but 1 columns"),
     ("a -\n\na go (V\n", {}, r", line 3: column 3: '\(V' is not a bracket such as `\(A1\*`"),
     ("a -\n\na - *\nb go (V*\n", {}, r", line 4: column 3: the bracket of V is not closed"),
-    ("a -\n\na - *\nb go (*)\n", {}, r", line 4: column 3: '\(\*\)' is not a bracket"),
     ("a -\n\na - *\nb go (V*))\n", {}, r", line 4: column 3: .* closes a bracket that is not"),
-    (
-        "a go (V*) *\nb say * (A1*\nc - * (A2*)\nd - * *)\n",
-        {},
-        r", line 3: column 4: the bracket of A2 is nested in that of A1",
-    ),
+    ("a go (V*) *\nb go * (A1*\nc - * (A2*)\nd - * *)\n", {}, r", line 3: .* of A2 is nested in"),
     (b"a -\n\na - *\nb go (\xe9*)\n", {}, r", line 4: column 3: the tag is not valid UTF-8"),
-    (
-        "\na\t0\t0\t[WORD]\tPRP\t*\tlove\tlove.01\t(V*)\n",
-        {},
-        r", line 2: all tokens are \[WORD\]\. Insert the words",
-    ),
+    ("\na\t0\t0\t[WORD]\tX\t*\tgo\tgo.01\t(V*)\n", {}, r", line 2: all tokens are \[WORD\]"),
 ]
 PROPOSITION_LINES = [
     ("My cats", ".* must begin with the index .* 0 to 0 for 1 tokens. It begins with 'My'"),
@@ -109,15 +87,8 @@ PROPOSITION_LINES = [
     ("0 ||| O", "a line must begin with the index of the predicate, and have tokens"),
     ("0 My cats ||| B-V", "1 tags for 2 tokens"),
     ("0 My cats ||| B-V I-A0", "I-A0 may not follow B-V"),
-    ("0 My cats ||| V O", "'V' is not a tag of BIO"),
     (b"0 Go ||| B-\xe9", r"the tag is not valid UTF-8: 'B-\\udce9'"),
 ]
-
-
-def document(*cells, name="d"):
-    """A document of one sentence with these cells in its last column."""
-    rows = [f"{name} 0 {index} word{index} {cell}\n" for index, cell in enumerate(cells)]
-    return f"#begin document ({name}); part 000\n{''.join(rows)}\n#end document\n"
 
 
 DOCUMENTS = [
@@ -130,32 +101,19 @@ DOCUMENTS = [
         document("-").replace("#end document\n", "") + document("-", name="e"),
         r", line 4: no `#end document` for the document 'd', which begins in line 1",
     ),
-    (
-        document("-") + document("-").replace("#end document\n", ""),
-        r", line 7: no `#end document` for the document 'd', which begins in line 5",
-    ),
+    (document("-").replace("#end document\n", ""), r".* no `#end document` for the document 'd'"),
     (document("-", ""), r", line 3: at least 5 columns .* column 4: 'd 0 1 word1'"),
-    (
-        "#begin document (d)\nd\t0\t0\t\t-\n#end document\n",
-        r", line 2: at least 5 columns are required, with the token in column 4: 'd 0 0  -'",
-    ),
+    ("#begin document (d)\nd\t0\t0\t\t-\n#end document\n", r", line 2: at least 5 columns .* '"),
     (document("-", "12"), r", line 3: '12' is not a bracket of an entity, such as `\(12`"),
     (document("-", "(1|"), r", line 3: '' is not a bracket"),
     (document("(1(2", "2)1)"), r", line 2: '\(1\(2' is not a bracket"),
     (document("(2", "-", "3)"), r", line 4: `3\)` closes .* not open\. Open: `\(2` \(line 2\)\."),
-    (document("-", "2)"), r", line 3: `2\)` closes what is not open\. Open: none\."),
-    (
-        document("-", "(2", "(3|(2", "2)"),
-        r", line 3: a bracket is not closed in its document\. Open: `\(2` \(line 3\), `\(3` \(l",
-    ),
+    (document("(2", "(3|(2", "2)"), r", line 2: a bracket is not closed .*: `\(2` .*, `\(3` \(l"),
     (document("(2") + document("2)"), r", line 2: a bracket is not closed in its document"),
 ]
 PASSAGE = "Luther didn't go."
+squad = functools.partial(squad_of, PASSAGE)
 QUESTION = {"id": "q1", "question": "Where?", "answers": [{"text": "go", "answer_start": 14}]}
-
-
-def squad(*rows, passage=PASSAGE):
-    return {"version": "1.1", "data": [{"paragraphs": [{"context": passage, "qas": list(rows)}]}]}
 
 
 def answered(text, start):
@@ -169,52 +127,32 @@ def as_bytes(content):
     return content if isinstance(content, bytes) else content.encode()
 
 
+def latin_1(value):
+    return json.dumps(value, ensure_ascii=False).encode("latin-1")
+
+
 QUESTIONS = [
     ("", r" is not JSON: Expecting value"),
     ("[" * 100_000, r" is not JSON: "),
     ([1], r": not a JSON object: \[1\]"),
     ({"version": "1.1"}, r": the list `data` is missing\. Fields: version\."),
-    ({}, r": the list `data` is missing\. Fields: none\."),
     ({"data": []}, r" has no questions"),
     ({"data": ["a"]}, r", data\[0\]: not a JSON object: 'a'"),
-    ({"data": [{"title": "a"}]}, r", data\[0\]: the list `paragraphs` is missing"),
-    (
-        {"data": [{"paragraphs": [{"qas": []}]}]},
-        r", data\[0\], paragraphs\[0\]: the string `context` is missing\. Fields: qas",
-    ),
-    (
-        {"data": [{"paragraphs": [{"context": "a"}]}]},
-        r", data\[0\], paragraphs\[0\]: the list `qas` is missing",
-    ),
-    (squad(passage=" "), r", data\[0\], paragraphs\[0\]: `context` has no token: ' '"),
+    ({"data": [{"paragraphs": [{"qas": []}]}]}, r".*\[0\]: the string `context` .* Fields: qas"),
+    (squad_of(" "), r", data\[0\], paragraphs\[0\]: `context` has no token: ' '"),
     (squad({**QUESTION, "id": 3}), r".*, paragraphs\[0\], qas\[0\]: the string `id` is missing"),
     (squad(QUESTION, QUESTION), r".*, qas\[1\]: the id 'q1' occurs twice"),
-    (squad({"id": "q1"}), r", question 'q1': the string `question` is missing"),
     (squad({**QUESTION, "question": ""}), r", question 'q1': `question` has no token: ''"),
     (squad({**QUESTION, "answers": None}), r", question 'q1': the list `answers` is missing"),
-    (
-        squad({**QUESTION, "answers": ["a"]}),
-        r", question 'q1', answers\[0\]: not a JSON object: 'a'",
-    ),
-    (
-        squad({**QUESTION, "answers": [{"answer_start": 0}]}),
-        r", question 'q1', answers\[0\]: the string `text` is missing",
-    ),
+    (squad({**QUESTION, "answers": ["a"]}), r".* 'q1', answers\[0\]: not a JSON object: 'a'"),
     (answered("L", True), r".*answers\[0\]: the integer `answer_start` is missing"),
-    (answered("L", "0"), r".*answers\[0\]: the integer `answer_start` is missing"),
-    (
-        answered("Luther", 1),
-        r", question 'q1', answers\[0\]: the answer 'Luther' is not at `answer_start` 1 of its "
-        r"passage, where 'uther ' is",
-    ),
+    (answered("Luther", 1), r".* the answer 'Luther' is not at `answer_start` 1 .*'uther ' is"),
     (answered("Luther", 1000), r".*is not at `answer_start` 1000 .*, where '' is"),
     (answered(".", -1), r".*the answer '\.' is not at `answer_start` -1"),
     (answered("", 3), r", question 'q1', answers\[0\]: the answer '' has no token"),
-    (answered("\n", 17), r".*answers\[0\]: the answer '\\n' has no token"),
 ]
 VECTORS = [
     ("", r" has no vectors: it is empty"),
-    ("\n  \n", r".*it is empty"),
     ("cat\n", r", line 1: not a token followed by numbers: 'cat'"),
     ("a 1 2\nb 1\n", r", line 2: 1 numbers after the token, not 2 as before"),
     ("a 1 2\n\nb 1 2 3\n", r", line 3: 3 numbers after the token, not 2 as before: 'b 1 2"),
@@ -267,12 +205,7 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
         (read_tagged, "a O", {"scheme": "BILOU"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
         (read_propositions, "go go *", {"layout": "x"}, "`layout` must be one of conll2005"),
         (read_labeled, "text,label\na,x", {}, r"a\.txt: .* must end in \.csv or \.tsv"),
-        (
-            read_sentiment,
-            "(5 a)",
-            {"is_binary": True},
-            r"line 1: binary labels need .* 0 to 4 .*'5'",
-        ),
+        (read_sentiment, "(5 a)", {"is_binary": True}, r"line 1: binary labels need .* 0 to 4"),
         (read_sentiment, "(5 a)", {"known": ["1"]}, r"line 1: unknown label '5'. Known .*: 1\."),
         (read_sentiment, "", {}, r"a\.txt has no examples"),
         (read_pairs, json.dumps({**PAIR, "gold_label": "-"}), {}, r"a\.txt has no examples"),
@@ -284,59 +217,23 @@ def test_wrong_options_are_refused(reader, content, options, message, file):
         reader(file(content, "a.txt"), **options)
 
 
+ODD_DOCUMENT = document("-").replace("word0", "caf\udce9").encode("utf-8", "surrogateescape")
+ODD_QUESTION = {"id": "q2", "question": "Caf\u00e9?"}
+
+
 @pytest.mark.parametrize(
-    ("reader", "content", "count", "field", "tokens"),
+    ("reader", "content", "count"),
     [
-        (
-            read_tagged,
-            b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n",
-            "2 of 3 sentences",
-            "tokens",
-            [["caf\udce9"], ["na\udcefve"], ["café"]],
-        ),
-        (
-            read_propositions,
-            b"caf\xe9 - *\ngo go (V*)\n\nna\xefve -\n",
-            "2 of 2 sentences",
-            "tokens",
-            [["caf\udce9", "go"]],
-        ),
-        (
-            read_proposition_lines,
-            b"1 caf\xe9 opens",
-            "1 of 1 sentences",
-            "tokens",
-            [["caf\udce9", "opens"]],
-        ),
-        (
-            read_documents,
-            document("-").encode().replace(b"word0", b"caf\xe9") + document("-").encode(),
-            "1 of 2 documents",
-            "sentences",
-            [[["caf\udce9"]], [["word0"]]],
-        ),
-        (
-            read_questions,
-            as_bytes(squad(QUESTION, {"id": "q2", "question": "caf"})).replace(b"caf", b"caf\xe9"),
-            r"1 of 2 questions \(or their passages\)",
-            "question_tokens",
-            [["Where", "?"], ["caf", "\udce9"]],
-        ),
-        (
-            read_questions,
-            as_bytes(
-                squad(QUESTION, {"id": "q2", "question": "Who?"}, passage=f"{PASSAGE} caf")
-            ).replace(b"caf", b"caf\xe9"),
-            r"2 of 2 questions \(or their passages\)",
-            "passage_tokens",
-            [["Luther", "did", "n't", "go", ".", "caf", "\udce9"]] * 2,
-        ),
+        (read_tagged, b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n", "2 of 3 sentences"),
+        (read_propositions, b"caf\xe9 - *\ngo go (V*)\n\nna\xefve -\n", "2 of 2 sentences"),
+        (read_proposition_lines, b"1 caf\xe9 opens", "1 of 1 sentences"),
+        (read_documents, ODD_DOCUMENT + document("-").encode(), "1 of 2 documents"),
+        (read_questions, latin_1(squad(QUESTION, ODD_QUESTION)), "1 of 2 questions"),
+        (read_questions, latin_1(squad_of(f"{PASSAGE} é", QUESTION, ODD_QUESTION)), "2 of 2 q"),
     ],
 )
-def test_invalid_utf_8_in_tokens_is_kept_and_counted(
-    reader, content, count, field, tokens, file, caplog
-):
+def test_invalid_utf_8_in_tokens_is_kept_and_counted(reader, content, count, file, caplog):
     examples = reader(file(content, "a"))
 
-    assert [getattr(example, field) for example in examples] == tokens
-    assert re.search(rf"/a: {count} have invalid UTF-8", caplog.text)
+    assert r"\udce9" in repr(examples)
+    assert re.search(rf"/a: {count}.* have invalid UTF-8", caplog.text)

@@ -3,6 +3,7 @@ import random
 import pytest
 
 from elmo_tf.tasks.coreference.reader import Document, coreference_column, read_documents
+from task_files import document as columns
 
 CONLL_2012 = """#begin document (nw/wsj_0001); part 000
 nw/wsj_0001 0 0 Ann NNP (TOP(S(NP* - - - Bob (PERSON) (A0* (0)
@@ -26,12 +27,6 @@ n\t0\t3\tship\t_\t_\t_\t_\t_\t_\t_\t_\t_
 
 #end document
 """
-
-
-def columns(*cells, name="d"):
-    """A document of one sentence with these cells in its last column."""
-    rows = [f"{name} 0 {number} word{number} {cell}\n" for number, cell in enumerate(cells)]
-    return f"#begin document ({name}); part 000\n{''.join(rows)}\n#end document\n"
 
 
 def test_documents_have_parts_sentences_speakers_and_entities(file):

@@ -61,23 +61,14 @@ def entities(found):
         (read_pairs, "nli/snli/dev.jsonl", 983, labels, 3, ""),
         (read_pairs, "nli/snli_cad/train.tsv", 1666, labels, 3, ""),
         (
-            *(read_questions, "squad/train.json", 5820, questions, (1199, 169_467, 67_313, 5820)),
-            "35 of 5,820 answers begin or end within a token",
-        ),
-        (
             *(read_questions, "squad/dev.json", 1374, questions, (304, 41_509, 15_462, 4906)),
             "37 of 4,906 answers begin or end within a token",
-        ),
-        (
-            *(read_propositions, "srl/train.gold_conll", 40_423, roles, (81_251, 59)),
-            "12,506 sentences, 1,968 of them without a predicate",
         ),
         (
             *(read_propositions, "srl/dev.gold_conll", 4960, roles, (9556, 45)),
             "1,963 sentences, 434 of them without a predicate",
         ),
         (read_documents, "coref/litbank/dev", 10, entities, (697, 21_018, 875, 2842), ""),
-        (read_documents, "coref/litbank/train", 80, entities, (7051, 168_657, 6189, 23_127), ""),
     ],
 )
 def test_published_files_are_read(reader, path, number, counts, expected, logged, caplog):

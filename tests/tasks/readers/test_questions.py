@@ -5,6 +5,7 @@ import re
 import pytest
 
 from elmo_tf.tasks.question_answering.reader import read_questions, tokens_with_offsets
+from task_files import squad_of
 
 PASSAGE = "Luther didn't go.\nHe was\u00a0born in 1483 (in Eisleben)."
 QUESTION = {
@@ -24,10 +25,6 @@ def file(file):
         return file(content, "questions.json")
 
     return write
-
-
-def squad(*rows, passage=PASSAGE):
-    return {"version": "1.1", "data": [{"paragraphs": [{"context": passage, "qas": list(rows)}]}]}
 
 
 def answer(text):
@@ -80,7 +77,7 @@ def test_tokens_are_the_text_at_their_offsets_and_nothing_but_whitespace_is_left
 
 
 def test_questions_have_tokens_offsets_and_answer_spans(file):
-    (question,) = read_questions(file(squad(QUESTION)))
+    (question,) = read_questions(file(squad_of(PASSAGE, QUESTION)))
 
     assert (question.id, question.passage) == ("q1", PASSAGE)
     assert " ".join(question.passage_tokens) == (
@@ -100,7 +97,7 @@ def test_a_question_has_several_answers_or_none(file):
         {"id": "q3", "question": "When?"},
     ]
 
-    questions = read_questions(file(squad(*rows)))
+    questions = read_questions(file(squad_of(PASSAGE, *rows)))
 
     assert [question.answers for question in questions] == [["1483", "in 1483"], [], []]
     assert [question.answer_spans for question in questions] == [[(9, 9), (8, 9)], [], []]
@@ -114,7 +111,7 @@ def test_answers_within_tokens_get_the_tokens_that_cover_them_and_are_counted(fi
         {**QUESTION, "id": "q3", "answers": [answer(" 1483 ")]},  # whitespace does not matter
     ]
 
-    questions = read_questions(file(squad(*rows)))
+    questions = read_questions(file(squad_of(PASSAGE, *rows)))
 
     assert [question.answer_spans for question in questions] == [[(9, 12)], [(1, 2)], [(9, 9)]]
     (record,) = caplog.records
@@ -125,6 +122,6 @@ def test_answers_within_tokens_get_the_tokens_that_cover_them_and_are_counted(fi
 def test_offsets_count_code_points(file):
     passage = "\U0001f600\U0001f600 caf\u00e9 noir"
 
-    (question,) = read_questions(file(squad(answered("noir", 8), passage=passage)))
+    (question,) = read_questions(file(squad_of(passage, answered("noir", 8))))
 
     assert question.answer_spans == [(3, 3)]

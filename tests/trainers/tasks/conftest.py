@@ -33,6 +33,5 @@ def run(files, tmp_path_factory, checkpoint_directory):
 def ner(run, tmp_path_factory):
     """The work directory and the record of an NER model that has memorized its file."""
     workdir = tmp_path_factory.mktemp("work") / "ner"
-    return workdir, run(
-        "ner", workdir, elmo_dropout=0.0, units=40, learning_rate=0.01, epochs=30, patience=30
-    )
+    settings = {"elmo_dropout": 0.0, "units": 40, "learning_rate": 0.01}
+    return workdir, run("ner", workdir, epochs=30, patience=30, **settings)

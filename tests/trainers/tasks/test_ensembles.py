@@ -46,9 +46,8 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     first, second = pair(task)
     out, again = tmp_path / "out", tmp_path / "again"
 
-    status, scores, err = command(
-        *("task", "evaluate", first, files[task], "--with", second, "--output", out)
-    )
+    arguments = first, files[task], "--with", second, "--output", out
+    status, scores, err = command("task", "evaluate", *arguments)
 
     assert status == 0, err
     status, _, err = command("task", "predict", first, files[task], again, "--with", second)

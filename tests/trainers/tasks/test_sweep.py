@@ -108,20 +108,17 @@ def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch):
         (seed, *arm) for seed in (3, 4) for arm in arms
     ]
     assert [one.elmo for one in configs[:3]] == [None, "small-en", None]
-    assert [one.vectors and Path(one.vectors).name for one in configs[:3]] == [
-        *(None, None, "old.hdf5")
-    ]
-    assert [Path(one.workdir).name for one in configs[:3]] == [
-        f"share_0.5_seed_3_{arm}" for arm in ("without_elmo", "with_elmo", "with_vectors_old")
-    ]
+    vectors = [one.vectors and Path(one.vectors).name for one in configs[:3]]
+    assert vectors == [None, None, "old.hdf5"]
+    names = [Path(one.workdir).name.removeprefix("share_0.5_seed_3_") for one in configs[:3]]
+    assert names == ["without_elmo", "with_elmo", "with_vectors_old"]
     (row,) = found["summary"]
-    assert row["share"] == 0.5
-    assert row["without"]["mean"] == pytest.approx(0.55)
-    assert row["with"]["mean"] == pytest.approx(0.8)
-    assert row["with"]["deviation"] == pytest.approx(statistics.stdev([0.7, 0.9]))
-    assert row["error_reduction"] == pytest.approx(0.25 / 0.45)
-    assert row["vectors"]["old"]["mean"] == pytest.approx(0.7)
-    assert row["vectors"]["old"]["error_reduction"] == pytest.approx(0.15 / 0.45)
+    old, elmo = row["vectors"]["old"], row["with"]
+    means = row["share"], row["without"]["mean"], elmo["mean"], old["mean"]
+    assert means == pytest.approx((0.5, 0.55, 0.8, 0.7))
+    assert elmo["deviation"] == pytest.approx(statistics.stdev([0.7, 0.9]))
+    reductions = row["error_reduction"], old["error_reduction"]
+    assert reductions == pytest.approx((0.25 / 0.45, 0.15 / 0.45))
 
 
 def test_invalid_sweep_settings_are_refused():
@@ -150,17 +147,18 @@ def test_sweep_prints_a_table_and_its_result_can_be_plotted(
     assert status == 0, err
     assert "f1 without ELMo" in out
     assert json.loads(sweep.read_text())["runs"] == found["runs"]
-    status, _, err = command(
-        "plot", "sample-efficiency", sweep, "--output", folder / "efficiency.svg"
-    )
-    assert status == 0, err
-    text = (folder / "efficiency.svg").read_text()
+
+    def plot(name):
+        files = folder / f"{name}.json", "--output", folder / f"{name}.svg"
+        status, _, err = command("plot", "sample-efficiency", *files)
+        return status, err
+
+    assert plot("sweep")[0] == 0
+    text = (folder / "sweep.svg").read_text()
     for part in ("share of the training data (%)", ">with ELMo<", ">without ELMo<", "f1 (%)"):
         assert part in text
     row = {"share": 1, "with": {"mean": 0.5, "deviation": None}}
     for other in ([], {"metric": "f1", "summary": [{}]}, {"metric": "f1", "summary": []}, row):
         (folder / "other.json").write_text(json.dumps(other))
-        status, _, err = command(
-            "plot", "sample-efficiency", folder / "other.json", "--output", folder / "other.svg"
-        )
+        status, err = plot("other")
         assert (status, "is not a result of elmo-tf task sweep" in err) == (1, True)

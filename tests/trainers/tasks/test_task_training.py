@@ -43,11 +43,8 @@ def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_
         ("cat O\nthe cat is O\n", False),
     ):
         (tmp_path / "text.txt").write_text(text)
-        with (
-            pytest.raises(ValueError, match="If the file has columns")
-            if is_refused
-            else nullcontext()
-        ):
+        refused = pytest.raises(ValueError, match="If the file has columns")
+        with refused if is_refused else nullcontext():
             specification_of("pos").read_inputs(str(tmp_path / "text.txt"), config_of("pos"), known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
@@ -92,9 +89,8 @@ def test_the_commands_evaluate_the_best_epoch_and_predict_files_in_their_order(
 
     assert (status, json.loads(out)) == (0, {"output": str(output), "examples": 4}), err
     separate = [tmp_path / f"{path.name}.out" for path in inputs]
-    assert [predict_task(workdir, *paths) for paths in zip(inputs, separate, strict=True)] == [
-        *(1, 2, 1)
-    ]
+    numbers = [predict_task(workdir, *paths) for paths in zip(inputs, separate, strict=True)]
+    assert numbers == [1, 2, 1]
     assert output.read_text() == "".join(path.read_text() for path in separate)
     rows = [line.split("\t") for line in output.read_text().splitlines()]
     tokens = ["Anna", "Berg", "sings", "", "in", "Bonn", "", "Anna", "", "Bonn", ""]
@@ -124,21 +120,15 @@ def test_training_stops_early_without_improvement(run, tmp_path):
     assert len(record["epochs"]) == record["best"]["epoch"] + 1 < 9
 
 
-@pytest.mark.parametrize(
-    ("score", "loss", "best_score", "best_loss", "is_better"),
-    [
-        (0.4, 2.0, 0.3, 1.0, True),
-        (0.3, 1.0, 0.3, 2.0, False),
-        (0.0, 1.0, 0.0, 2.0, True),
-        (0.0, 2.0, 0.0, 2.0, False),
-        (0.0, 1.0, 0.3, 2.0, False),  # a score of 0 is worse, whatever the loss
-    ],
-)
-def test_loss_decides_only_at_a_score_of_zero(score, loss, best_score, best_loss, is_better):
-    one = {"loss": loss, "dev": {"f1": score}}
-    best = {"loss": best_loss, "dev": {"f1": best_score}}
+def test_loss_decides_only_at_a_score_of_zero():
+    def is_better(*scores_and_losses):
+        return _is_better(*({"dev": {"f1": f1}, "loss": n} for f1, n in scores_and_losses), "f1")
 
-    assert _is_better(one, best, "f1") == is_better
+    assert is_better((0.4, 2.0), (0.3, 1.0))
+    assert not is_better((0.3, 1.0), (0.3, 2.0))
+    assert is_better((0.0, 1.0), (0.0, 2.0))
+    assert not is_better((0.0, 2.0), (0.0, 2.0))
+    assert not is_better((0.0, 1.0), (0.3, 2.0))
 
 
 @pytest.mark.usefixtures("eager_functions")
@@ -168,9 +158,8 @@ def test_the_commands_classify_texts_in_tables(tmp_path, command, unverified_exp
         (labeled, ["good", "bad", "a good film", "a bad film"]),
         (unlabeled, ["good, good", "bad"]),
     ):
-        status, _, err = command(
-            "task", "predict", workdir, file, tmp_path / "out.tsv", "--overwrite"
-        )
+        arguments = workdir, file, tmp_path / "out.tsv", "--overwrite"
+        status, _, err = command("task", "predict", *arguments)
         assert status == 0, err
         rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text().splitlines()]
         assert [text for _, text in rows] == texts

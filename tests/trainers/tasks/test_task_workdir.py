@@ -45,9 +45,8 @@ def test_a_run_can_be_resumed_from_its_work_directory_alone(workdir, tmp_path, c
 
 
 def test_used_work_directories_and_changed_settings_are_refused(run, two_epochs, tmp_path):
-    with pytest.raises(
-        FileExistsError, match=r"two_epochs already holds a training run\. Add --resume"
-    ):
+    message = r"two_epochs already holds a training run\. Add --resume"
+    with pytest.raises(FileExistsError, match=message):
         run("ner", two_epochs, has_elmo=False)
     with pytest.raises(ValueError, match=r"dropout was 0\.0, is 0\.5"):
         run("ner", two_epochs, has_elmo=False, dropout=0.5, resume=True)

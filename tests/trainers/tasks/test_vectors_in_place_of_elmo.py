@@ -47,9 +47,8 @@ def test_evaluation_reads_the_training_vectors_or_a_given_file(trained, files, t
     (tmp_path / "new.conll").write_text("Anna B-PER\nsings O\n")
 
     scores = evaluate_task(config.workdir, [files["ner"]])
-    number = predict_task(
-        config.workdir, tmp_path / "new.conll", tmp_path / "out.conll", vectors=others
-    )
+    paths = config.workdir, tmp_path / "new.conll", tmp_path / "out.conll"
+    number = predict_task(*paths, vectors=others)
 
     assert scores == record["best"]["dev"]
     assert record["settings"]["vectors"].endswith("old.hdf5")
