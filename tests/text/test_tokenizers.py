@@ -81,6 +81,14 @@ def test_offsets_name_the_tokens_of_any_text(language, tokenizers, parts, separa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("language", EXAMPLES)
+@settings(max_examples=10_000, deadline=None)
+@given(parts=LINES, separator=SEPARATORS)
+def test_offsets_name_the_tokens_of_10000_texts(language, tokenizers, parts, separator):
+    check_offsets(tokenizers[language], separator.join(parts))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["ko", "ko-morph"])
 def test_offsets_name_the_tokens_of_korean_articles(language, tokenizers):
     for line in read_lines(min(shared("data", "lm", "ko_wiki").iterdir())):
