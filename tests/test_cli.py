@@ -185,9 +185,8 @@ def test_usage_errors_exit_with_status_2_and_print_the_usage(command, name, argu
 
 def test_train_names_missing_options_without_a_run_to_resume(command, trained):
     for arguments, missing in (
-        (("--workdir", trained), "required: --corpus, --vocab"),
-        (("--workdir", "new", "--vocab", "v.txt"), "required: --corpus"),
-        (("--workdir", "new", "--resume"), "required: --corpus, --vocab (new contains no run to"),
+        (("--workdir", trained), "required: --corpus"),
+        (("--workdir", "new", "--resume"), "required: --corpus (new contains no run to"),
     ):
         status, _, err = command("train", *arguments)
         assert (status, missing in err.splitlines()[-1]) == (2, True)

@@ -24,6 +24,8 @@ from elmo_tf.settings import (
 
 RECORD_FILE = "training.json"
 DEFAULT_EPOCHS = 10
+# Maximum size of a vocabulary that is built from the text.
+MAX_TOKENS = 100_000
 # The settings that a recipe decides.
 RECIPES = {
     "default": {
@@ -78,7 +80,13 @@ class PretrainConfig(RunSettings):
         help="training text: files or patterns, one tokenized sentence per line; .gz is "
         "decompressed",
     )
-    vocab: Text = changeable(help="vocabulary file, written by elmo-tf vocab")
+    vocab: Text | None = changeable(
+        None,
+        "vocabulary file, written by elmo-tf vocab",
+        default_help=f"the {MAX_TOKENS:,} most frequent tokens of the text, without those that "
+        "occur once",
+        kw_only=True,
+    )
     workdir: Text = changeable(
         metavar="DIR", help="directory for all results; it becomes a checkpoint directory"
     )

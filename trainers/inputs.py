@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from elmo_tf.checkpoints.formats import OPTIONS_FILE
+from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.checkpoints.load import load_config, open_checkpoint
 from elmo_tf.checkpoints.named_models import named_model
 from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
@@ -16,13 +16,13 @@ from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.settings import read_record
-from elmo_tf.text.corpus import count_corpus, report_corpus, warn_of_unknown
-from elmo_tf.text.counting import count_text
+from elmo_tf.text.corpus import count_corpus, count_files, report_corpus, warn_of_unknown
+from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.checkpointing import last_save
-from elmo_tf.trainers.config import DEFAULT_EPOCHS, RECORD_FILE, PretrainConfig
-from elmo_tf.trainers.workdir import check_corpus, check_workdir
+from elmo_tf.trainers.config import DEFAULT_EPOCHS, MAX_TOKENS, RECORD_FILE, PretrainConfig
+from elmo_tf.trainers.workdir import check_corpus, check_workdir, refuse_run
 
 # With fewer distinct tokens, the corpus is of a closed alphabet, such as characters or amino acids.
 _CLOSED_TYPES = 1_000
@@ -42,6 +42,23 @@ class Inputs(NamedTuple):
     corpus: dict[str, Any]
     num_steps: int
     learning_rate: float
+
+
+def initial_vocabulary(
+    config: PretrainConfig, files: list[Path]
+) -> tuple[Vocabulary, TextCount | None]:
+    """The vocabulary of a run; if it is built from the text, also the count of the text.
+
+    Errors: see `pretrain`.
+    """
+    path = Path(config.workdir, VOCABULARY_FILE) if _resumes(config) else None
+    if config.vocab or path:
+        return Vocabulary.load(config.vocab or path), None
+    refuse_run(config)
+    text = count_files(files, config.input_format)
+    # A closed alphabet is complete: it has no rare tokens to learn <UNK> from.
+    min_count = 1 if len(text.types) < _CLOSED_TYPES else 2
+    return Vocabulary.of_counts(text.types, min_count, MAX_TOKENS), text
 
 
 def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
@@ -91,6 +108,7 @@ def read_inputs(
     config: PretrainConfig,
     shape: BiLMConfig,
     vocabulary: Vocabulary,
+    text: TextCount | None,
     files: list[Path],
     valid_files: list[Path],
     is_chief: bool,
@@ -98,8 +116,9 @@ def read_inputs(
     """Reads and checks the text and the work directory. Only the chief checks the latter.
 
     Args:
-        config, vocabulary, files, valid_files: those of the run.
+        config, files, valid_files: those of the run.
         shape: see `initial_shape`.
+        vocabulary, text: see `initial_vocabulary`.
 
     Raises:
         FileExistsError, ValueError, OSError: see `pretrain`.
@@ -107,13 +126,14 @@ def read_inputs(
     workdir, lexicon = Path(config.workdir), None
     has_lexicon = shape.char_cnn is not None and shape.char_cnn.lexicon is not None
     if has_lexicon and (config.start_from is None or _resumes(config)):
-        lexicon, shape = _own_lexicon(config, shape, vocabulary, files)
+        text = text or count_files(files, config.input_format)
+        lexicon, shape = _own_lexicon(config, shape, vocabulary, text)
     if _resumes(config) and config.learning_rate is None:
         recorded = read_record(workdir / RECORD_FILE)["settings"]
         config = dataclasses.replace(config, learning_rate=recorded["learning_rate"])
     if is_chief:
         check_workdir(workdir, config, shape, vocabulary)
-    count = count_corpus(files, vocabulary, config.input_format)
+    count = count_corpus(files, vocabulary, config.input_format, text)
     report_corpus(count)
     window = config.batch_size * config.unroll
     if count.targets < window:
@@ -130,8 +150,8 @@ def read_inputs(
     if count.unknown == 0 and count.types >= _CLOSED_TYPES:
         logging.warning(
             "The vocabulary holds every token of the corpus, so <UNK> is never learned and unknown "
-            "words of other text get far too low probabilities. Build the vocabulary with "
-            "--min-count 2 or --max-size."
+            "words of other text get far too low probabilities. Leave --vocab out, or build the "
+            "vocabulary with --min-count 2 or --max-size."
         )
     corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
     if is_chief:
@@ -194,7 +214,7 @@ def _resumes(config: PretrainConfig) -> bool:
 
 
 def _own_lexicon(
-    config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary, files: list[Path]
+    config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary, text: TextCount
 ) -> tuple[Lexicon, BiLMConfig]:
     """The lexicon of a run, and the shape of its biLM with the sizes of the lexicon.
 
@@ -207,8 +227,7 @@ def _own_lexicon(
         lexicon = Lexicon.load(config.workdir, has_words)
     else:
         words = vocabulary.tokens[len(SPECIAL_TOKENS) :] if has_words else None
-        tokens = count_text(files, config.input_format).types
-        lexicon = Lexicon.build([tokens], words, char_cnn.max_chars)
+        lexicon = Lexicon.build([text.types], words, char_cnn.max_chars)
         logging.info("Built a %r from the training text.", lexicon)
     sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, char_cnn.lexicon.word_dim)
     char_cnn = dataclasses.replace(char_cnn, lexicon=sizes)

@@ -23,12 +23,18 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
 from elmo_tf.text.corpus import line_dataset
 from elmo_tf.text.reading import text_files
-from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import LMWindows
 from elmo_tf.trainers.checkpointing import RunState, StopRequest
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
-from elmo_tf.trainers.inputs import Inputs, copy_weights, initial_model, initial_shape, read_inputs
+from elmo_tf.trainers.inputs import (
+    Inputs,
+    copy_weights,
+    initial_model,
+    initial_shape,
+    initial_vocabulary,
+    read_inputs,
+)
 from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.workdir import (
@@ -75,15 +81,15 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """
     if config.tensorboard:
         require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")
-    vocabulary = Vocabulary.load(config.vocab)
     files, valid_files = text_files(config.corpus), text_files(config.valid)
+    vocabulary, text = initial_vocabulary(config, files)
     shape = initial_shape(config, len(vocabulary))
     # Before TensorFlow computes anything.
     share_cores_for_training(shape.lstm.dim)
     cluster = cluster_from_environment(config.batch_size, config.accumulate)
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
     with cluster.reporting_lost_workers(), contextlib.ExitStack() as stack:
-        inputs = read_inputs(config, shape, vocabulary, files, valid_files, cluster.is_chief)
+        inputs = read_inputs(config, shape, vocabulary, text, files, valid_files, cluster.is_chief)
         config = dataclasses.replace(config, learning_rate=inputs.learning_rate)
         schedule = learning_rate_schedule(
             config.schedule, config.learning_rate, config.warmup_steps, inputs.num_steps

@@ -1,4 +1,4 @@
-"""The subcommand `train`: text and vocabulary ─► checkpoint."""
+"""The subcommand `train`: text ─► checkpoint."""
 
 import os
 
@@ -7,8 +7,7 @@ from elmo_tf.trainers.config import PretrainConfig
 
 
 @subcommand(
-    "elmo-tf train --corpus text.txt --vocab vocab.txt --workdir run --preset tiny --steps 200 "
-    "--batch-size 8"
+    "elmo-tf train --corpus text.txt --workdir run --preset tiny --steps 200 --batch-size 8"
 )
 def train(config: PretrainConfig) -> None:
     """Pretrain a biLM on text."""

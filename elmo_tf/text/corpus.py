@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.text.counting import MAX_SENTENCE_TOKENS, count_text
+from elmo_tf.text.counting import MAX_SENTENCE_TOKENS, TextCount, count_text
 from elmo_tf.text.fasta import RARE, is_fasta
 from elmo_tf.text.reading import TextSource, check_regular_file, is_compressed, sentence_lines
 from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings
@@ -155,10 +155,8 @@ class CorpusCount(NamedTuple):
         )
 
 
-def count_corpus(
-    files: Sequence[str | os.PathLike], vocabulary: Vocabulary, format: str | None = None
-) -> CorpusCount:
-    """Counts sentences, tokens and suspicious lines, see `count_text`.
+def count_files(files: Sequence[str | os.PathLike], format: str | None = None) -> TextCount:
+    """Counts the tokens and the suspicious lines of files, see `count_text`.
 
     Raises:
         ValueError: the files contain no token, or some of them are FASTA and some are not; or see
@@ -170,6 +168,20 @@ def count_corpus(
     text = count_text(files, format)
     if not text.types:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
+    return text
+
+
+def count_corpus(
+    files: Sequence[str | os.PathLike],
+    vocabulary: Vocabulary,
+    format: str | None = None,
+    text: TextCount | None = None,
+) -> CorpusCount:
+    """Returns the size of a corpus; `text` is its result of `count_files`, if that is known.
+
+    For errors, see `count_files`.
+    """
+    text = text or count_files(files, format)
     ids = vocabulary.ids(list(text.types))
     targets = collections.Counter({EOS_ID: text.sentences})
     for id, count in zip(ids, text.types.values(), strict=True):

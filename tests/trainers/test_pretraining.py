@@ -12,6 +12,7 @@ from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.evaluation import perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.inputs import initial_vocabulary
 from runs import assert_same_run, read_log, run_of
 
 
@@ -54,6 +55,30 @@ def test_a_resumed_run_equals_an_uninterrupted_run(run):
     record = pretrain(PretrainConfig.resumed(run.copies[41]))
     assert_same_run(run.copies[41], run)
     assert record["perplexity"] == run.record["perplexity"]
+
+
+def test_without_a_vocabulary_it_is_built_from_the_text(tmp_path, settings, text):
+    settings = {**settings, "vocab": None, "steps": 1, "workdir": tmp_path / "run"}
+    record = pretrain(PretrainConfig(**settings))
+
+    vocabulary = Vocabulary.load(tmp_path / "run/vocab.txt")
+    assert vocabulary == Vocabulary.build(sorted(text.glob("train_*.txt")))
+    assert record["corpus"]["unknown"] == 0
+    assert pretrain(PretrainConfig(**{**settings, "steps": 2, "resume": True}))["step"] == 2
+    with pytest.raises(FileExistsError, match="already holds a training run"):
+        pretrain(PretrainConfig(**settings))
+
+
+@pytest.mark.parametrize("num_types", [999, 1000])
+def test_unless_there_are_few_distinct_tokens_those_that_occur_once_are_unknown(
+    tmp_path, num_types
+):
+    file = tmp_path / "text.txt"
+    file.write_text("twice twice " + " ".join(map(str, range(num_types - 1))))
+    config = PretrainConfig(corpus=file, workdir=tmp_path / "run")
+
+    vocabulary, _ = initial_vocabulary(config, [file])
+    assert len(vocabulary) == (3 + num_types if num_types < 1000 else 4)
 
 
 @pytest.mark.more
