@@ -65,11 +65,12 @@ def filled(text: str) -> str:
 def _compared(
     without: Sequence[float], with_elmo: Sequence[float], digits: int = 1
 ) -> Iterator[str]:
-    """Both scores, the higher one in bold."""
+    """Both scores; the higher one, if there are both, in bold."""
+    has_both = without and with_elmo
     best = max((without, with_elmo), key=lambda scores: statistics.fmean(scores or [0]))
     for scores in (without, with_elmo):
         text = spread(scores, digits)
-        yield f"**{text}**" if scores and scores is best else text
+        yield f"**{text}**" if has_both and scores is best else text
 
 
 def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
@@ -125,6 +126,8 @@ def _ensembles() -> str:
 def _times() -> str:
     rows = []
     for name, study in _measured_studies():
+        if not rows_of(name, "without"):
+            continue
         cells: list[Any] = [study.title]
         for variant in ("without", "with"):
             runs = rows_of(name, variant)
