@@ -51,9 +51,11 @@ def initial_vocabulary(
 
     Errors: see `pretrain`.
     """
-    path = Path(config.workdir, VOCABULARY_FILE) if _resumes(config) else None
-    if config.vocab or path:
-        return Vocabulary.load(config.vocab or path), None
+    path = config.vocab
+    if path is None and _resumes(config):
+        path = Path(config.workdir, VOCABULARY_FILE)
+    if path is not None:
+        return Vocabulary.load(path), None
     refuse_run(config)
     text = count_files(files, config.input_format)
     # A closed alphabet is complete: it has no rare tokens to learn <UNK> from.

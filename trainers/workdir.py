@@ -102,8 +102,9 @@ def refuse_other_results(workdir: Path, names: set[str], record: str) -> None:
 
 def refuse_run(config: PretrainConfig) -> None:
     """Raises `FileExistsError` if the directory holds a run, without `resume` and `overwrite`."""
-    if Path(config.workdir, RECORD_FILE).exists() and not (config.resume or config.overwrite):
-        refuse_used_workdir(Path(config.workdir), {RECORD_FILE}, RECORD_FILE, config.resume)
+    workdir = Path(config.workdir)
+    if (workdir / RECORD_FILE).exists() and not (config.resume or config.overwrite):
+        refuse_used_workdir(workdir, {RECORD_FILE}, RECORD_FILE, resume=False)
 
 
 def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: bool) -> NoReturn:
