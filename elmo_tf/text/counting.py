@@ -21,8 +21,8 @@ from elmo_tf.text.sentence_files import suspicions
 
 # Longer sentences are split. The cost of cutting windows grows with their length.
 MAX_SENTENCE_TOKENS = 10_000
-# Bytes of text that a process counts. Smaller texts are counted without other processes.
-_PART_BYTES = 2**25
+# Bytes of text that a process counts at a time. Smaller texts are counted without other processes.
+_PART_BYTES = 2**22, 2**25
 _LINES_AT_A_TIME = 1024
 _PROGRAM = "from elmo_tf.text.counting import count_part; count_part()"
 
@@ -87,13 +87,16 @@ def count_text(sources: Sequence[TextSource], format: str | None = None) -> Text
 
 def _parts(sources: Sequence[TextSource], format: str | None) -> list[list[_Range]]:
     """Divides files into parts of similar size; no parts if only this process can read them."""
-    parts, size = [], _PART_BYTES
     for source in sources:
         is_path = isinstance(source, str | os.PathLike) and os.path.isfile(source)
         if not is_path or (is_fasta(source) if format is None else format == "fasta"):
             return []
-        for path, start, end in _ranges(source):
-            if size >= _PART_BYTES:
+    lowest, highest = _PART_BYTES
+    part_size = min(highest, max(lowest, sum(map(os.path.getsize, sources)) // (4 * num_cores())))
+    parts, size = [], part_size
+    for source in sources:
+        for path, start, end in _ranges(source, part_size):
+            if size >= part_size:
                 parts.append([])
                 size = 0
             parts[-1].append((path, start, end))
@@ -101,7 +104,7 @@ def _parts(sources: Sequence[TextSource], format: str | None) -> list[list[_Rang
     return parts
 
 
-def _ranges(path: str | os.PathLike) -> Iterator[_Range]:
+def _ranges(path: str | os.PathLike, part_size: int) -> Iterator[_Range]:
     """Divides a file at line ends; a compressed one has a single range."""
     path = os.path.abspath(path)
     size, start = os.path.getsize(path), 0
@@ -109,7 +112,7 @@ def _ranges(path: str | os.PathLike) -> Iterator[_Range]:
         while start < size:
             end = size
             if not is_compressed(path):
-                file.seek(start + _PART_BYTES)
+                file.seek(start + part_size)
                 file.readline()
                 end = min(file.tell(), size)
             yield path, start, end

@@ -169,7 +169,7 @@ def test_processes_count_the_parts_of_files_exactly(tmp_path, monkeypatch):
     files = text_files([tmp_path / "*.txt*"])
     whole = counting.count_text(files)
     monkeypatch.setattr(counting, "num_cores", lambda: 2)
-    monkeypatch.setattr(counting, "_PART_BYTES", 40_000)
+    monkeypatch.setattr(counting, "_PART_BYTES", (40_000, 40_000))
     assert len(counting._parts(files, None)) == 4
 
     with monkeypatch.context() as patch:
