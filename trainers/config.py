@@ -201,9 +201,6 @@ class PretrainConfig(RunSettings):
     tensorboard: bool = changeable(
         False, "write losses, gradient norms and learning rates for TensorBoard"
     )
-    histograms_every: Count | None = changeable(
-        None, "with --tensorboard: steps between two histograms of all weights", default_help="off"
-    )
     resume: bool = changeable(
         False,
         "resume from the last save in --workdir, with its settings unless others are given; "
@@ -218,8 +215,6 @@ class PretrainConfig(RunSettings):
                 "`weight_decay` is for the optimizer adamw. "
                 f"Received: {self.weight_decay} with {self.optimizer}"
             )
-        if self.histograms_every and not self.tensorboard:
-            raise ValueError("`histograms_every` needs `tensorboard`.")
         if self.batch_size % self.accumulate:
             raise ValueError(
                 f"`batch_size` must be a multiple of `accumulate`, {self.accumulate}. "

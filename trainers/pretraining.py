@@ -181,7 +181,7 @@ def _run(
         losses = {name: float(value) for name, value in outputs.items()}
         signal = int(losses.pop("signal"))  # the largest of all workers
         is_skipped = losses.pop("skipped")
-        logger.step(step, losses, train_step)
+        logger.step(step, losses)
         _check_finite(step, losses)
         if is_skipped:
             logging.warning(

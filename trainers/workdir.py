@@ -28,7 +28,6 @@ from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
-from elmo_tf.trainers.steps import TrainStep
 
 LOG_FILE = "log.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
@@ -209,7 +208,6 @@ class TrainingLogger(contextlib.ExitStack):
         self._smooth: dict[str, float] = {}
         self._log: TextIO | None = None
         self._board: tf.summary.SummaryWriter | None = None
-        self._histograms_every = config.histograms_every
         if is_chief:
             log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - closed on exit
             self._log = self.enter_context(log)
@@ -225,7 +223,7 @@ class TrainingLogger(contextlib.ExitStack):
         if is_chief and first > 0:
             self._warn_of_rise(workdir / LOG_FILE, first)
 
-    def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
+    def step(self, step: int, losses: dict[str, float]) -> None:
         """Logs a step: losses, gradient norm, learning rate, and seconds since the last step."""
         learning_rate = float(self._schedule(step - 1))
         now = time.monotonic()
@@ -255,11 +253,6 @@ class TrainingLogger(contextlib.ExitStack):
                 group = "gradient" if name == "norm" else "loss"
                 tf.summary.scalar(f"{group}/{name}", value)
             tf.summary.scalar("learning_rate", learning_rate)
-            if self._histograms_every and step % self._histograms_every == 0:
-                for weight in train_step.trainable:
-                    value = train_step.cluster.local(weight.value)[0]
-                    tf.summary.histogram(weight.path, value)
-                    tf.summary.scalar(f"norm/{weight.path}", tf.norm(value))
 
     def _warn_of_rise(self, log: Path, done: int) -> None:
         """Warns if the step `done` had a lower rate than in a run of this number of steps."""

@@ -20,7 +20,6 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
         ({"schedule": "inverse_sqrt", "warmup_steps": 0}, "needs `warmup_steps` of at least 1"),
         ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
         ({"batch_size": 9, "accumulate": 2}, "`batch_size` must be a multiple of `accumulate`, 2"),
-        ({"histograms_every": 5}, "`histograms_every` needs `tensorboard`"),
         ({"forward_only": True, "start_from": "run"}, "`start_from` and `forward_only` exclude"),
     ],
 )
