@@ -271,10 +271,6 @@ class TaskSpecification(abc.ABC):
         """The lines of a second output file, with the tokens; None if the task has no such file."""
         return None
 
-    def read_predictions(self, path: Path, examples: Sequence[Any]) -> list[Any] | None:
-        """Reads the predictions for examples from an output file; None if it lacks some."""
-        return None
-
     def new_model(
         self,
         config: TaskConfig,

@@ -4,9 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
@@ -43,9 +41,8 @@ def evaluate_task(
 ) -> dict[str, Any]:
     """Scores the best model of a work directory on labeled files.
 
-    For "squad", "srl" and "coref", the scores are computed from the predictions as they are
-    written to a file. A model of "srl" that finds predicates also predicts from the sentences
-    alone, see `found_role_scores`; these predictions are written to `output` + `.found`.
+    A model of "srl" that finds predicates also predicts from the sentences alone, see
+    `found_role_scores`; these predictions are written to `output` + `.found`.
 
     Args:
         workdir: the work directory of `train_task`, or several, whose models predict together, see
@@ -75,15 +72,12 @@ def evaluate_task(
     for module in task.packages:
         require_extra(module, "tasks", "The score of this task")
     examples = task.read(_as_list(files), config, known=labels)
-    finds = task.finder is not None and all(map(has_finder, workdirs))
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "predictions") if output is None else os.fspath(output)
-        parts = {path: examples, **({path + _FOUND_SUFFIX: task.plain(examples)} if finds else {})}
-        (_, predicted), *_ = _write_predictions(task, workdirs, parts, config, vectors, overwrite)
-        read = task.read_predictions(Path(path), examples)
-        found = task.found_scores(examples, path + _FOUND_SUFFIX) if finds else {}
-    gold = [task.gold(example) for example in examples]
-    return {**task.scores(gold, predicted if read is None else read), **found}
+    parts = {"": examples}
+    if task.finder is not None and all(map(has_finder, workdirs)):
+        parts[_FOUND_SUFFIX] = task.plain(examples)
+    (_, predicted), *found = _predictions(task, workdirs, parts, config, vectors, output, overwrite)
+    scores = task.scores([task.gold(example) for example in examples], predicted)
+    return scores | (task.found_scores(examples, *found[0]) if found else {})
 
 
 def predict_task(
@@ -146,8 +140,8 @@ def predict_task(
     examples = task.join_inputs(examples, files)
     texts = (text for example in examples for text in task.texts(example))
     collections.deque(warn_of_raw_text(texts), maxlen=0)
-    parts = {os.fspath(output): examples}
-    ((examples, _),) = _write_predictions(task, workdirs, parts, config, vectors, overwrite)
+    parts = {"": examples}
+    ((examples, _),) = _predictions(task, workdirs, parts, config, vectors, output, overwrite)
     return task.count(examples)
 
 
@@ -157,12 +151,13 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
     ]
 
 
-def _write_predictions(
+def _predictions(
     task: TaskSpecification,
     workdirs: Sequence[str],
     parts: Mapping[str, Sequence[Any]],
     config: TaskConfig,
     vectors: str | os.PathLike | None,
+    output: str | os.PathLike | None,
     overwrite: bool,
 ) -> list[tuple[Sequence[Any], list[Any]]]:
     """Predicts, and writes the predictions to a file, and the tokens to another if they lack them.
@@ -170,16 +165,16 @@ def _write_predictions(
     The model is loaded last.
 
     Args:
-        task, workdirs, config, vectors, overwrite: see `evaluate_task`.
-        parts: the examples of each file to write.
+        task, workdirs, config, vectors, output, overwrite: see `evaluate_task`.
+        parts: the examples of each file, by what is added to the name `output`.
 
     Returns:
         The examples of each file, with what the model finds in them, and their predictions.
     """
-    words = {path + _WORDS_SUFFIX: task.word_lines(examples) for path, examples in parts.items()}
-    files = {path: lines for path, lines in words.items() if lines is not None}
-    for path in (*parts, *files):
-        refuse_file(path, overwrite)
+    words = {suffix + _WORDS_SUFFIX: task.word_lines(part) for suffix, part in parts.items()}
+    files = {suffix: lines for suffix, lines in words.items() if lines is not None}
+    for suffix in (*parts, *files) if output is not None else ():
+        refuse_file(os.fspath(output) + suffix, overwrite)
     texts = [task.texts(example) for examples in parts.values() for example in examples]
     source = _vector_file(config, vectors)
     if source is not None:
@@ -195,13 +190,13 @@ def _write_predictions(
             batches = task.batches(model, examples, _BATCH_SIZE, layers)
             return predict_batches(task, model, batches, examples, shown=True)
 
-        for path, examples in parts.items():
+        for suffix, examples in parts.items():
             examples = task.with_found(model, examples, predict)
             predicted.append((examples, predict(task, model, examples)))
-            files[path] = task.lines(*predicted[-1])
+            files[suffix] = task.lines(*predicted[-1])
     with contextlib.ExitStack() as stack:  # writes all files or none
-        for path, lines in files.items():
-            part = stack.enter_context(atomic_file(path, overwrite))
+        for suffix, lines in files.items() if output is not None else ():
+            part = stack.enter_context(atomic_file(os.fspath(output) + suffix, overwrite))
             part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
     return predicted
 

@@ -314,9 +314,6 @@ class Coreference(TaskSpecification):
                 yield ""
             yield "#end document"
 
-    def read_predictions(self, path, examples):
-        return [document.entities for document in read_documents(path)]
-
 
 class DocumentBatches(Batches):
     """Batches of one document, whose rows are its sentences.

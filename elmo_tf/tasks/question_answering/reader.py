@@ -245,7 +245,3 @@ class QuestionAnswering(TaskSpecification):
     def lines(self, examples, predicted):
         answers = {each.id: text for each, text in zip(examples, predicted, strict=True)}
         yield json.dumps(answers, ensure_ascii=False)
-
-    def read_predictions(self, path, examples):
-        answers: dict[str, Any] = json.loads("".join(read_lines(path)))
-        return [answers[question.id] for question in examples]

@@ -72,8 +72,6 @@ LAYOUTS = {
     "conll2012": Layout(token=4, roleset=8, roles=12, num_after=1, lemma=7),
     "propbank": Layout(token=4, roleset=8, roles=9, lemma=7),
 }
-# The props files of CoNLL-2005: verbs and roles. The words are in other files.
-_PROPS = Layout(token=1, roleset=1, roles=2)
 
 
 def read_propositions(
@@ -102,13 +100,6 @@ def read_propositions(
             names the line.
         OSError: the file cannot be read.
     """
-    return _not_empty(path, _of_columns(path, layout, all_sentences))
-
-
-def _of_columns(
-    path: str | os.PathLike, layout: str | Layout | None, all_sentences: bool
-) -> list[Proposition]:
-    """`read_propositions`, also of files without a predicate."""
     if isinstance(layout, str):
         check_choice(layout, "layout", LAYOUTS)
         layout = LAYOUTS[layout]
@@ -129,7 +120,7 @@ def _of_columns(
         *(os.fspath(path), f"{len(sentences):,}", f"{num_without:,}"),
     )
     warn_of_invalid_utf_8(path, sentences, "sentences")
-    return propositions
+    return _not_empty(path, propositions)
 
 
 def read_proposition_lines(path: str | os.PathLike) -> list[Proposition]:
@@ -362,10 +353,11 @@ class SemanticRoles(TaskSpecification):
         """The sentences of examples, without predicates and roles."""
         return [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
 
-    def found_scores(self, examples, path):
-        """The scores of the predictions for `plain(examples)` in an output file."""
-        found = _of_columns(path, _PROPS, all_sentences=True)
-        return found_role_scores(tags_by_predicate(examples), tags_by_predicate(found))
+    def found_scores(self, examples, found, predicted):
+        """The scores of predictions for the propositions that are found in `plain(examples)`."""
+        pairs = zip(found, predicted, strict=True)
+        propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
+        return found_role_scores(tags_by_predicate(examples), tags_by_predicate(propositions))
 
     def count(self, examples):
         return sum(example.predicate is not None for example in examples)
@@ -388,9 +380,6 @@ class SemanticRoles(TaskSpecification):
         for _, group in itertools.groupby(examples, key=lambda example: id(example.tokens)):
             yield from next(group).tokens
             yield ""
-
-    def read_predictions(self, path, examples):
-        return [each.tags for each in read_propositions(path, _PROPS, all_sentences=True)]
 
 
 def _verb(proposition: Proposition) -> str:

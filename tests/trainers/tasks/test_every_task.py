@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from elmo_tf.tasks.coreference.reader import read_documents
+from elmo_tf.tasks.scores import found_role_scores
+from elmo_tf.tasks.semantic_roles.predicates import tags_by_predicate
+from elmo_tf.tasks.semantic_roles.reader import Layout, read_propositions
 from elmo_tf.tasks.specification import load_task, specification_of
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from task_files import FILES, PAIRS, SQUAD, SRL, TREES, config_of, sentences
@@ -22,6 +25,14 @@ SETTINGS = {
     "squad": {"placement": "both", "optimizer": "adadelta", "ema": 0.9, **DROPOUT},
     "srl": {"model_options": ["num_layers=2", "predicate_dim=3"], "ema": 0.9, **DROPOUT},
     "coref": {"batch_size": 32, "model_options": ["mention_loss=1", "hidden_units=4"], **DROPOUT},
+}
+
+PROPS = Layout(token=1, roleset=1, roles=2)
+# The predictions in an output file.
+WRITTEN = {
+    "squad": lambda path: [*json.loads(path.read_text()).values()],
+    "srl": lambda path: [each.tags for each in read_propositions(path, PROPS, True)],
+    "coref": lambda path: [document.entities for document in read_documents(path)],
 }
 
 
@@ -67,13 +78,17 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
     examples = specification.read([str(files[task])], config_of(task, binary=task == "sst"))
     unlabeled = 1 if task == "snli" else 0  # a pair without a gold label
     assert number == specification.count(examples) + unlabeled
-    read = specification.read_predictions(out, examples)
-    if read is not None:
+    if task in WRITTEN:
         gold = [specification.gold(example) for example in examples]
-        assert specification.scores(gold, read) == scores
+        assert specification.scores(gold, WRITTEN[task](out)) == scores
     if task == "srl":
-        assert specification.found_scores(examples, f"{out}.found") == found
-        lines = [f"{' '.join(tokens)}\n" for tokens in sentences(FILES["srl"][1])]
+        plain = sentences(FILES["srl"][1])
+        propositions = [
+            {one.predicate: one.tags for one in each}
+            for each in load_task(workdir).propositions(plain)
+        ]
+        assert found == found_role_scores(tags_by_predicate(examples), propositions)
+        lines = [f"{' '.join(tokens)}\n" for tokens in plain]
         (tmp_path / "plain.txt").write_text("".join(lines))
         predict_task(workdir, tmp_path / "plain.txt", again, overwrite=True)
         assert again.read_bytes() == Path(f"{out}.found").read_bytes()
@@ -261,7 +276,7 @@ def test_written_roles_are_read_again_with_the_same_tags(tmp_path):
     assert lines[:5] == first
     (tmp_path / "out").write_text("\n".join(lines))
     tags[1][1] = "B-A0"
-    assert srl.read_predictions(tmp_path / "out", examples) == tags
+    assert WRITTEN["srl"](tmp_path / "out") == tags
 
 
 def test_columns_may_begin_with_a_number_and_unknown_roles_count_as_missed(trained, tmp_path):
@@ -311,15 +326,6 @@ def test_all_answers_of_a_question_are_its_targets(files):
 
     assert spans == question.answer_spans
     assert len(set(spans)) == 2
-
-
-def test_predictions_with_invalid_utf_8_are_read(files, tmp_path):
-    squad = specification_of("squad")
-    questions = squad.read([str(files["squad"])], config_of("squad"))
-    answers = ["caf\udce9"] * len(questions)
-    content = "\n".join(squad.lines(questions, answers))
-    (tmp_path / "answers.json").write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert squad.read_predictions(tmp_path / "answers.json", questions) == answers
 
 
 def test_training_without_an_example_is_an_error(run, tmp_path):
