@@ -7,7 +7,7 @@ from absl import logging
 
 from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.checkpoints.named_models import LANGUAGES, MODELS, REPOSITORY, NamedModel, named_model
-from elmo_tf.commands.options import ReportOptions, subcommand
+from elmo_tf.commands.options import ReportOptions, markdown_table, subcommand
 from elmo_tf.settings import checked_dataclass, setting
 
 _FACTS = ("name", "text", "output_dim", "million_parameters", "license", "source", "addresses")
@@ -57,7 +57,8 @@ def _problems(known: Iterable[NamedModel]) -> list[str]:
 
 
 def _listing(known: Iterable[NamedModel], sizes: dict[str, int], cache: Path) -> str:
-    rows = [["name", "text", "vector", "license", "on disk"]]
+    headers = ["name", "text", "vector", "license", "on disk"]
+    rows = []
     on_disk: dict[str, list[str]] = {family: [] for family in _FAMILIES}
     for model in known:
         size = f"{sizes[model.name] / 1e6:,.1f} MB" if sizes[model.name] else "-"
@@ -69,8 +70,6 @@ def _listing(known: Iterable[NamedModel], sizes: dict[str, int], cache: Path) ->
         elif sizes[model.name]:
             on_disk[family].append(f"{model.name} {size}")
     rows += [[*facts, ", ".join(on_disk[family]) or "-"] for family, facts in _FAMILIES.items()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, ["-" * width for width in widths])
-    lines = [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in rows]
-    lines += ["", f"XX: {' '.join(LANGUAGES)}", f"N: a number of {REPOSITORY}", f"Cache: {cache}"]
-    return "\n".join(lines)
+    table = markdown_table(headers, rows, text_columns=len(headers))
+    languages = f"XX: {' '.join(LANGUAGES)}"
+    return f"{table}\n\n{languages}\nN: a number of {REPOSITORY}\nCache: {cache}"

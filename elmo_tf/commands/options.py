@@ -15,7 +15,6 @@ from pydantic import PlainValidator
 
 from elmo_tf.checkpoints.named_models import brief_names
 from elmo_tf.config import LAYERS
-from elmo_tf.extras import require_extra
 from elmo_tf.files import json_text, refuse_file, write_json
 from elmo_tf.settings import Texts, checked_dataclass, setting, settings_of
 
@@ -209,14 +208,13 @@ class ReportOptions:
         """Raises before the work begins if `report` could not write its results."""
         if self.json is not None:
             refuse_file(self.json, self.overwrite)
-        if self._format() == "markdown":
-            _tabulate()
 
     def report(self, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
         """Prints the results as JSON or as what `markdown` returns, and writes them to `--json`."""
         if self.json is not None:
             write_json(self.json, content, self.overwrite)
-        if self._format() == "json":
+        default = "markdown" if sys.stdout.isatty() else "json"
+        if (self.report_format or default) == "json":
             print_json(content, indent=2)
         else:
             print(markdown())
@@ -253,20 +251,18 @@ class ReportOptions:
             content["vectors"] = {name: results[name].to_json() for name in vectors}
         return results, content
 
-    def _format(self) -> str:
-        return self.report_format or ("markdown" if sys.stdout.isatty() else "json")
 
-
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
-    """A Markdown table. The first column is text; the others are formatted numbers or None."""
-    # tabulate 0.9 refuses an alignment of no rows.
-    alignment = ["left"] + ["right"] * (len(headers) - 1) if rows else None
-    shared = {"missingval": "-", "disable_numparse": True}
-    return _tabulate().tabulate(rows, headers, "pipe", colalign=alignment, **shared)
-
-
-def _tabulate() -> Any:
-    return require_extra("tabulate", "analysis", "A table in Markdown")
+def markdown_table(
+    headers: Sequence[str], rows: Iterable[Sequence[str | None]], text_columns: int = 1
+) -> str:
+    """A Markdown table. The first columns are text; the others are formatted numbers or None."""
+    table = [["-" if cell is None else str(cell) for cell in row] for row in [headers, *rows]]
+    widths = [max(2, *map(len, column)) for column in zip(*table, strict=True)]
+    sides = "<" * text_columns + ">" * (len(headers) - text_columns)
+    ends = {"<": "-", ">": ":"}
+    rule = [ends[side].rjust(width, "-") for side, width in zip(sides, widths, strict=True)]
+    lines = (map("{:{}{}}".format, row, sides, widths) for row in [table[0], rule, *table[1:]])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def percent(share: float | None) -> str | None:
