@@ -160,29 +160,6 @@ def test_a_repeated_option_has_the_values_of_all():
     assert (arguments.elmo, arguments.mix) == ("y", "learned")
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "error"),
-    [
-        ("", (), ""),
-        ("vocab", ("text.txt",), "required: --output"),
-        ("vocab", ("text.txt", "--output", "v.txt", "--min-count", "0"), "of at least 1, not '0'"),
-        ("vocab", ("text.txt", "--output", "v.txt", "--unknown"), "arguments: --unknown"),
-        ("train", ("--workdir", "r", "--steps", "x"), "--steps: must be an integer"),
-        ("substitutes", ("run", "the cat", "--position", "-1"), ""),
-        ("substitutes", ("run", "the **cat**", "the cat"), ""),
-        ("serve", (), ""),
-        ("serve", ("a=run", "a=exported"), ""),
-        ("probe", ("run", "--train", "a", "--test", "b", "--cache", "c", "--no-cache"), "exclude"),
-        ("task evaluate", ("run", "text.txt", "--unknown"), "unrecognized arguments: --unknown"),
-    ],
-)
-def test_usage_errors_exit_with_status_2_and_print_the_usage(command, name, arguments, error):
-    status, out, err = command(*name.split(), *arguments)
-    assert (status, out) == (2, "")
-    assert f"usage: elmo-tf {name}" in err
-    assert error in err.splitlines()[-1]
-
-
 def test_train_names_missing_options_without_a_run_to_resume(command, trained):
     for arguments, missing in (
         (("--workdir", trained), "required: --corpus"),
@@ -191,27 +168,6 @@ def test_train_names_missing_options_without_a_run_to_resume(command, trained):
         status, _, err = command("train", *arguments)
         assert (status, missing in err.splitlines()[-1]) == (2, True)
     assert not Path("new").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("vocab", "no.txt", "--output", "v.txt"), "There is no text file no.txt."),
-        (("convert", "no", "target"), "There is no checkpoint no."),
-        (("embed", "no", "text.txt", "out.csv"), "must end in .hdf5, .h5, .parquet"),
-        (("plot", "training", "no", "--output", "a.png"), "There is no training log no."),
-        (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
-        (("query", "localhost:1", "a", "--timeout", "0.5"), "did not answer within 0.5 s"),
-        (("query", "http://localhost:1", "a"), "The client uses gRPC: the address must be host:p"),
-    ],
-)
-def test_errors_exit_with_status_1_and_one_line(command, arguments, message):
-    status, out, err = command(*arguments)
-    assert (status, out) == (1, "")
-    (line,) = err.splitlines()
-    assert line.startswith("elmo-tf: ")
-    assert message in line
-    assert {path.name for path in Path().iterdir()} == {"text.txt"}
 
 
 TEXT_READERS = [
