@@ -11,6 +11,16 @@ from reference import lstm as reference
 BATCH, TOKENS, FEATURES, UNITS, PROJECTION = 3, 7, 4, 6, 5
 ATOL = 2e-6
 MASK = np.array([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 1, 0]], bool)
+NUM_TOKENS, NUM_ROWS = 9, 21
+LENGTHS = np.random.default_rng(5).permutation([0, 9, 8, *range(1, 10), *([2] * 9)])
+PREFIXES = np.arange(NUM_TOKENS) < LENGTHS[:, None]  # (row, token)
+PADDINGS = {
+    "padding behind": PREFIXES,
+    "padding in front": PREFIXES[:, ::-1],
+    "padding anywhere": np.random.default_rng(6).random((NUM_ROWS, NUM_TOKENS)) < 0.6,
+    "no padding": np.ones((NUM_ROWS, NUM_TOKENS), bool),
+    "padding alone": np.zeros((NUM_ROWS, NUM_TOKENS), bool),
+}
 SHAPES = {
     "projection and clips": {"projection_dim": PROJECTION, "cell_clip": 0.5, "proj_clip": 0.2},
     "projection alone": {"projection_dim": PROJECTION},
@@ -74,26 +84,36 @@ def test_a_sequence_equals_the_formula(shape, mask, loop, monkeypatch):
     assert_close(outputs, expected(layer, random_tokens(), state, mask), ATOL)
 
 
-@shapes
+def random(*shape):
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
 @pytest.mark.parametrize(
-    ("mask", "backwards"), [(None, False), (MASK, True)], ids=["forwards", "masked, backwards"]
+    ("shape", "mask", "backwards", "is_traced"),
+    [
+        *((name, None, False, False) for name in SHAPES),
+        *((name, MASK, True, False) for name in SHAPES),
+        *(("projection and clips", mask, False, False) for mask in PADDINGS.values()),
+        ("projection and clips", PADDINGS["padding anywhere"], False, True),
+    ],
 )
-def test_the_fast_loops_agree_with_keras_in_values_and_gradients(shape, mask, backwards):
+def test_the_fast_loops_agree_with_keras_in_values_and_gradients(shape, mask, backwards, is_traced):
     kwargs = {"return_state": True, "go_backwards": backwards}
-    fast = layer_of(shape, **kwargs)
+    fast = layer_of(SHAPES[shape], **kwargs)
     plain = keras.layers.RNN(fast.cell, return_sequences=True, zero_output_for_mask=True, **kwargs)
-    tokens = tf.constant(random_tokens())
-    state = [tf.constant(part) for part in random_state(fast.cell.output_size)]
+    rows, num_tokens = (BATCH, TOKENS) if mask is None else mask.shape
+    sizes = (num_tokens, FEATURES), (fast.cell.output_size,), (UNITS,)
+    tokens, *state = (tf.constant(random(rows, *size)) for size in sizes)
 
     results = []
     for layer, training in ((fast, True), (fast, False), (plain, True)):
+        call = tf.function(layer) if is_traced else layer
         with tf.GradientTape() as tape:
             tape.watch([tokens, *state])
-            outputs = layer(tokens, initial_state=state, mask=mask, training=training)
-            rng = np.random.default_rng(3)
-            loss = sum(tf.reduce_sum(part * rng.normal(size=part.shape)) for part in outputs)
-        weights = [weight.value for weight in layer.trainable_weights]
-        gradients = tape.gradient(loss, [*weights, tokens, *state])
+            outputs = call(tokens, initial_state=state, mask=mask, training=training)
+            loss = sum(tf.reduce_sum(part * random(*part.shape)) for part in outputs)
+        watched = [*(weight.value for weight in layer.trainable_weights), tokens, *state]
+        gradients = tape.gradient(loss, watched, unconnected_gradients="zero")
         results.append([*outputs, *map(tf.convert_to_tensor, gradients)])
 
     assert_close(results[:2], [results[2]] * 2, ATOL)
@@ -205,49 +225,6 @@ def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
     real = layer_of(shape)(random_tokens(), mask=MASK)[1]
     np.testing.assert_allclose(outputs[:3], real[:3], atol=1e-6)
     np.testing.assert_allclose(outputs[3:], np.repeat(real[2:3], 4, axis=0), atol=1e-6)
-
-
-NUM_TOKENS, NUM_ROWS = 9, 21
-LENGTHS = np.random.default_rng(5).permutation([0, 9, 8, *range(1, 10), *([2] * 9)])
-PREFIXES = np.arange(NUM_TOKENS) < LENGTHS[:, None]  # (row, token)
-PADDINGS = {
-    "padding behind": PREFIXES,
-    "padding in front": PREFIXES[:, ::-1],
-    "padding anywhere": np.random.default_rng(6).random((NUM_ROWS, NUM_TOKENS)) < 0.6,
-    "no padding": np.ones((NUM_ROWS, NUM_TOKENS), bool),
-    "padding alone": np.zeros((NUM_ROWS, NUM_TOKENS), bool),
-}
-
-
-def random(*shape):
-    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_traced"), [*((name, False) for name in PADDINGS), ("padding anywhere", True)]
-)
-def test_an_lstm_gives_the_same_when_padding_is_skipped(name, is_traced):
-    mask = PADDINGS[name]
-    lstm = ProjectedLSTM(7, 3, cell_clip=0.5, proj_clip=0.2, return_state=True)
-    plain = ProjectedLSTM.from_config({**lstm.get_config(), "unroll": True})
-    tokens = tf.constant(random(NUM_ROWS, NUM_TOKENS, FEATURES))
-    state = [random(NUM_ROWS, 3), random(NUM_ROWS, 7)]
-    for layer in (lstm, plain):
-        layer.build(tokens.shape)
-        layer.set_weights([random(*weight.shape) for weight in layer.weights])
-
-    results = []
-    for layer in (lstm, plain):
-        call = tf.function(layer) if is_traced else layer
-        with tf.GradientTape() as tape:
-            tape.watch(tokens)
-            outputs, h, c = call(tokens, initial_state=state, mask=mask, training=False)
-            loss = sum(tf.reduce_sum(one * random(*one.shape)) for one in (outputs, h, c))
-        watched = [*(weight.value for weight in layer.trainable_weights), tokens]
-        gradients = tape.gradient(loss, watched, unconnected_gradients="zero")
-        results.append([outputs, h, c, *gradients])
-
-    assert_close(*results, ATOL)
 
 
 @pytest.mark.parametrize("name", ["padding behind", "padding in front"])
