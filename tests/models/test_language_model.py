@@ -42,20 +42,6 @@ def test_the_probability_of_a_sentence_equals_the_formula(language_model, option
     np.testing.assert_allclose(losses[1], backward, rtol=1e-5)
 
 
-def test_two_windows_with_carried_state_equal_one_long_window(language_model):
-    cut = 3
-    inputs = window_of(SENTENCE, rows=2)["inputs"]
-
-    whole, last = language_model.top_layer_outputs(inputs, language_model.bilm.zero_states(2))
-    zeros = language_model.bilm.zero_states(2)
-    first, states = language_model.top_layer_outputs(inputs[:, :, :cut], zeros)
-    second, end = language_model.top_layer_outputs(inputs[:, :, cut:], states)
-
-    both = [tf.concat(parts, axis=1) for parts in zip(first, second, strict=True)]
-    assert_close(both, whole, atol=2e-6)
-    assert_close(end, last, atol=2e-6)
-
-
 def test_a_token_that_looks_like_a_boundary_is_an_ordinary_token(language_model):
     inputs = window_of(["the", "<S>", "</S>"])["inputs"]
 

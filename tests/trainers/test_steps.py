@@ -52,9 +52,12 @@ def reset(step):
 def test_states_are_carried_from_window_to_window(new_step, windows):
     """Two windows with carried state give the loss of one window twice as long."""
     short, whole = new_step(optimizer=Adagrad(1e-9)), new_step(optimizer=Adagrad(1e-9))
-    losses = [values(short, window)["forward"] for window in windows[:2]]
+    losses = [values(short, window) for window in windows[:2]]
     both = [tf.concat(parts, axis=-1) for parts in zip(*windows[:2], strict=True)]
-    assert np.mean(losses) == pytest.approx(values(whole, both)["forward"], rel=1e-5)
+    expected = values(whole, both)
+    for name in ("forward", "backward"):
+        assert np.mean([each[name] for each in losses]) == pytest.approx(expected[name], rel=1e-5)
+    assert_close(short.states, whole.states, atol=1e-5)
 
 
 def test_dropout_and_negatives_differ_from_step_to_step(new_step, windows):
