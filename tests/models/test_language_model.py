@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Vocabulary, load_bilm
@@ -11,7 +12,8 @@ from reference import bilm as reference
 from reference import checkpoint
 from reference import softmax as reference_softmax
 
-SENTENCE = ["the", "cat", "sat", "on", "the", "mat", "한국어"]
+# With tokens that look like boundaries, and an unknown one.
+SENTENCE = ["the", "cat", "<S>", "sat", "the", "</S>", "한국어"]
 VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
 
 
@@ -21,35 +23,35 @@ def window_of(sentence, rows=1):
     return next(LMWindows(lines, rows, len(sentence) + 1))
 
 
-def test_the_probability_of_a_sentence_equals_the_formula(language_model, options, weights):
-    layers, _ = reference.layers(SENTENCE, options, weights)
-    window = window_of(SENTENCE)
-    softmax = language_model.softmax
-    zeros = language_model.bilm.zero_states(1)
-    outputs, _ = language_model.top_layer_outputs(window["inputs"], zeros)
-    targets = language_model.targets(window["targets"])
+@pytest.mark.parametrize("kind", ["characters", "words"])
+def test_the_probability_of_a_sentence_equals_the_formula(
+    new_language_model, bilm, options, weights, tmp_path, kind
+):
+    ids = [0, *VOCABULARY.ids(SENTENCE), 1]
+    if kind == "characters":
+        layers, _ = reference.layers(SENTENCE, options, weights)
+    else:
+        options = {"lstm": options["lstm"], "n_tokens_vocab": len(VOCABULARY)}
+        weights = checkpoint.random_weights(options)
+        table = np.random.default_rng(1).normal(size=(len(VOCABULARY), 6)).astype(np.float32)
+        checkpoint.write(tmp_path, options, {**weights, "embedding": table})
+        VOCABULARY.save(tmp_path / "vocab.txt")
+        bilm = load_bilm(tmp_path)
+        layers, _ = reference.layers_of_vectors(table[ids], options, weights)
+    model, window = new_language_model(bilm), window_of(SENTENCE, rows=2)
+
+    outputs, _ = model.top_layer_outputs(window["inputs"], model.bilm.zero_states(2))
+    targets = model.targets(window["targets"])
 
     # Forward reads <S> w1 … wn, backward </S> wn … w1; the formula has all n + 2 in text order.
-    np.testing.assert_allclose(outputs[0][0], layers[-1, :-1, :6], atol=2e-6)
-    np.testing.assert_allclose(outputs[1][0], layers[-1, :0:-1, 6:], atol=2e-6)
-    losses = [softmax.full_loss(top[0], ids) for top, ids in zip(outputs, targets, strict=True)]
-
-    ids = language_model.vocabulary.ids(SENTENCE)
-    kernel, bias = softmax.kernel.numpy(), softmax.bias.numpy()
-    forward = reference_softmax.full_loss(layers[-1, :-1, :6], [*ids, 1], kernel, bias)
-    backward = reference_softmax.full_loss(layers[-1, :0:-1, 6:], [*ids[::-1], 0], kernel, bias)
-    np.testing.assert_allclose(losses[0], forward, rtol=1e-5)
-    np.testing.assert_allclose(losses[1], backward, rtol=1e-5)
-
-
-def test_a_token_that_looks_like_a_boundary_is_an_ordinary_token(language_model):
-    inputs = window_of(["the", "<S>", "</S>"])["inputs"]
-
-    outputs, _ = language_model.top_layer_outputs(inputs, language_model.bilm.zero_states(1))
-
-    swapped = tf.where(inputs == "<S>", " <S>", inputs)
-    other, _ = language_model.top_layer_outputs(swapped, language_model.bilm.zero_states(1))
-    assert np.abs(outputs[0] - other[0])[0, 2:].max() > 1e-3
+    expected = (layers[-1, :-1, :6], ids[1:]), (layers[-1, :0:-1, 6:], ids[-2::-1])
+    kernel, bias = model.softmax.kernel.numpy(), model.softmax.bias.numpy()
+    for top, found_ids, (wanted, wanted_ids) in zip(outputs, targets, expected, strict=True):
+        np.testing.assert_allclose(top[1], wanted, atol=2e-6)
+        assert found_ids.numpy().tolist() == [*wanted_ids, *wanted_ids]
+        losses = reference_softmax.full_loss(wanted, wanted_ids, kernel, bias)
+        found = model.softmax.full_loss(top[1], wanted_ids)
+        np.testing.assert_allclose(found, losses, rtol=1e-5, atol=1e-5)
 
 
 def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):

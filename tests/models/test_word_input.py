@@ -7,20 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLMConfig, LSTMConfig, Vocabulary, load_bilm
-from elmo_tf.layers import SampledSoftmax
+from elmo_tf import BiLMConfig, LSTMConfig, Vocabulary
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import LMWindows
-from reference import bilm as reference
-from reference import checkpoint
-from reference import softmax as reference_softmax
 
 VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
 SENTENCE = ["the", "cat", "<S>", "unseen", "sat", "the"]
-# Rows of the table: <S>, the sentence with <UNK> for unknown tokens, </S>.
-ROWS = [0, *VOCABULARY.ids(SENTENCE), 1]
 WIDTH = 4
 CONFIG = BiLMConfig(
     None, LSTMConfig(dim=5, projection_dim=WIDTH, cell_clip=0.6), num_tokens=len(VOCABULARY)
@@ -69,34 +63,6 @@ def loss_and_gradients(model):
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
     paths = [weight.path for weight in model.trainable_weights]
     return loss, dict(zip(paths, gradients, strict=True))
-
-
-def test_the_probability_of_a_sentence_equals_the_formula(tmp_path):
-    options = {"lstm": checkpoint.options()["lstm"], "n_tokens_vocab": len(VOCABULARY)}
-    weights = checkpoint.random_weights(options)
-    rng = np.random.default_rng(1)
-    table, kernel = rng.normal(size=(2, len(VOCABULARY), 6)).astype(np.float32)
-    bias = rng.normal(size=len(VOCABULARY))
-    checkpoint.write(tmp_path, options, weights)
-    checkpoint.write_hdf5(tmp_path / "token_embeddings.hdf5", {"embedding": table})
-    VOCABULARY.save(tmp_path / "vocab.txt")
-    softmax = SampledSoftmax(len(VOCABULARY))
-    model = LanguageModel(load_bilm(tmp_path), softmax, VOCABULARY)
-    softmax.kernel.assign(kernel)
-    softmax.bias.assign(bias)
-
-    outputs, _ = model.top_layer_outputs(window()["inputs"], model.bilm.zero_states(2))
-    targets = model.targets(window()["targets"])
-
-    layers, _ = reference.layers_of_vectors(table[ROWS], options, weights)
-    num_tokens = len(ROWS) - 1
-    expected = (layers[-1, :-1, :6], ROWS[1:]), (layers[-1, :0:-1, 6:], ROWS[-2::-1])
-    for top, ids, (wanted, rows) in zip(outputs, targets, expected, strict=True):
-        np.testing.assert_allclose(top[1], wanted, atol=2e-6)
-        assert ids.numpy().tolist() == [*rows, *rows]
-        losses = reference_softmax.full_loss(wanted, rows, kernel, bias)
-        found = softmax.full_loss(top[1], ids[:num_tokens])
-        np.testing.assert_allclose(found, losses, rtol=1e-5, atol=1e-5)
 
 
 @KINDS
