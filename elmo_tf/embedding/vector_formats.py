@@ -16,7 +16,7 @@ from elmo_tf.embedding.vector_output import OutputOptions, Shards, VectorOutput,
 from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory
 from elmo_tf.text.reading import encode
-from elmo_tf.text.sentence_files import FileSentence, SentenceCount
+from elmo_tf.text.sentence_files import FileSentence, SentenceCount, is_utf_8
 
 SENTENCES = "sentence_to_index"
 # Names of datasets whose sentences are not valid names. A sentence of this form is not one either.
@@ -104,7 +104,8 @@ OFFSETS = ".offsets.npy"
 class NpzOutput(VectorOutput):
     """An archive with one array per sentence, named by its number: `numpy.load(path)["0"]`.
 
-    A sequence of FASTA is named by its identifier.
+    A sequence of FASTA is named by its identifier, or `line 7` by its number if the identifier has
+    invalid UTF-8 or NUL, which would not keep different names apart.
     """
 
     name = "An .npz archive"
@@ -116,7 +117,9 @@ class NpzOutput(VectorOutput):
         method = zipfile.ZIP_STORED if is_plain else zipfile.ZIP_DEFLATED
         with zipfile.ZipFile(path, "w", method) as archive:
             for number, sentence, vectors in self._arrays(shards):
-                name = number if sentence.identifier is None else _valid(sentence.identifier)
+                name = number if sentence.identifier is None else sentence.identifier
+                if sentence.identifier and ("\0" in name or not is_utf_8(name)):
+                    name = f"line {number}"
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.ascontiguousarray(vectors))
         return {"": path}

@@ -31,8 +31,9 @@ class Ensemble:
 
     It has the methods `predictions`, `compiled_predictions`, and `classify`, `tag`, `propositions`,
     `answer_spans` or `entities` of its members. Inputs must be strings. The biLM is computed once
-    for all members. Predicted tags follow the scheme. The predicate taggers of `SRLTagger` are an
-    ensemble, too.
+    for all members. Predicted tags follow the scheme. Marginals can favor other tags than those of
+    the most probable sequence, which a `CRFTagger` alone predicts, even if all members are equal.
+    The predicate taggers of `SRLTagger` are an ensemble, too.
 
     Args:
         members: trained task models, with the same labels and the same biLM. `load_task` with

@@ -240,3 +240,14 @@ def test_each_distinct_sentence_has_one_dataset_under_itself_or_its_line(tmp_pat
     assert {name: line for name, (line, _) in found.items()} == expected
     for line, vectors in found.values():
         assert (vectors == line).all()
+
+
+def test_sequences_whose_identifiers_differ_in_invalid_bytes_keep_their_arrays(embedder, tmp_path):
+    text, output = tmp_path / "proteins.fasta", tmp_path / "vectors.npz"
+    text.write_bytes(b">\xe91\nMK\n>\xe81\nMKV\n>\xc3\xa91\nM\n>a\0b\nMKVA\n")
+
+    embedder.embed_file(text, output)
+
+    with np.load(output) as arrays:
+        sizes = {name: arrays[name].shape[-2] for name in arrays}
+    assert sizes == {"line 0": 2, "line 1": 3, "é1": 1, "line 3": 4}
