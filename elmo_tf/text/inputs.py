@@ -268,6 +268,9 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
         tensor = tf.convert_to_tensor(inputs)
     except (TypeError, ValueError):
         tensor = None
+    if tensor is not None and tensor.dtype.is_floating and _keras_rebuilds_a_model():
+        is_ids = tensor.shape.rank == 3
+        tensor = tf.cast(tensor, tf.int32) if is_ids else tf.strings.as_string(tensor)
     if tensor is None or not (tensor.dtype == tf.string or tensor.dtype.is_integer):
         got = f"a tensor of {tensor.dtype.name}" if tensor is not None else f"{inputs!r}"
         raise TypeError(
@@ -275,6 +278,15 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
             f"Received: {got} (of type {type(inputs).__name__})."
         )
     return tensor if tensor.dtype == tf.string else tf.cast(tensor, tf.int32)
+
+
+def _keras_rebuilds_a_model() -> bool:
+    """Whether Keras builds a subclassed model of a file, by calling it on floats.
+
+    If the call fails, Keras only warns, and leaves the weights of unbuilt layers random.
+    """
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    return getattr(graph, "name", "").startswith("scratch_graph")
 
 
 def _check_rank(inputs: Any) -> Any:
@@ -306,6 +318,8 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
             sentences; or an item is no sentence.
         ValueError: an array (batch, token) holds sentences instead of tokens.
     """
+    if isinstance(sentences, np.ndarray | tf.Tensor) and sentences.ndim == 0:
+        sentences = np.asarray(sentences).item()
     if isinstance(sentences, str | bytes):
         raise TypeError(
             f"`{name}` must be several sentences, not one string: {sentences!r:.60}. Put it in a "
@@ -324,7 +338,7 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
     refuse_sentences_as_tokens(sentences)
     if isinstance(sentences, tf.Tensor):
         sentences = sentences.numpy()
-    if isinstance(sentences, np.ndarray) and sentences.ndim:
+    if isinstance(sentences, np.ndarray):
         is_padded = sentences.ndim > 1
         sentences = sentences.tolist()
         if is_padded:
@@ -334,7 +348,7 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
     if isinstance(sentences, list | tuple):
         for index, sentence in enumerate(sentences):
             check_sentence(f"Sentence {index}", sentence)
-    if not isinstance(sentences, Iterable):
+    if not isinstance(sentences, Iterable) or isinstance(sentences, set | frozenset):  # no order
         raise TypeError(
             f"`{name}` must be sentences: a list of strings or of lists of tokens, for example. "
             f"Received: {sentences!r:.60} (of type {type(sentences).__name__})"

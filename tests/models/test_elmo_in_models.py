@@ -241,6 +241,7 @@ def test_two_elmo_layers_survive_saving_with_or_without_a_shared_bilm(
         assert outputs.count_params() == bilm.count_params() + 2 * 4
 
 
+@keras.saving.register_keras_serializable(package="tests")
 class Subclassed(keras.Model):
     def __init__(self, elmo):
         super().__init__()
@@ -249,6 +250,22 @@ class Subclassed(keras.Model):
 
     def call(self, inputs, training=False):
         return self.lstm(self.elmo(inputs, training=training))
+
+    def get_config(self):
+        return {"elmo": keras.saving.serialize_keras_object(self.elmo)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config["elmo"]))
+
+
+@pytest.mark.parametrize("kind", ["sentences", "tokens", "ids"])
+def test_subclassed_models_load_the_weights_of_all_layers(bilm, keras_round_trip, kind):
+    inputs = {"sentences": tf.constant(SENTENCES), "tokens": TOKENS, "ids": bilm.char_ids(TOKENS)}
+    model = Subclassed(Elmo(bilm))
+    expected = model(inputs[kind])
+
+    np.testing.assert_array_equal(keras_round_trip(model)(inputs[kind]), expected)
 
 
 def test_keras_exports_subclassed_models_over_sentences(bilm, tmp_path):

@@ -123,6 +123,9 @@ def test_all_collections_of_sentences_have_the_same_tokens(sentences):
     ("value", "message"),
     [
         ("a b", r"`texts` must be several sentences, not one string: 'a b'"),
+        (np.array("a b"), r"not one string: 'a b'"),
+        (tf.constant("a b"), r"not one string: b'a b'"),
+        ({"a"}, r"`texts` must be sentences.*Received: {'a'} \(of type set\)"),
         (None, r"`texts` must be sentences: a list of strings.*Received: None \(of type NoneType"),
         (7, r"`texts` must be sentences.*Received: 7 \(of type int\)"),
         ({"text": ["a"]}, r"not a table. Pass one column, for example df.*Received: dict"),
