@@ -22,7 +22,7 @@ from elmo_tf.embedding.layer_choice import (
     layers_of_states,
 )
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
-from elmo_tf.embedding.vector_output import OutputOptions, mean_over_tokens, unit_vectors
+from elmo_tf.embedding.vector_output import OutputOptions, cosines, mean_over_tokens, unit_vectors
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import (
@@ -195,15 +195,15 @@ class Embedder:
             float32 (n, m): the similarity of each of the n sentences of `a` to each of the m of
             `b`; 0 for sentences without tokens. For `layers="all"`, the cosine of all layers.
         """
-        unit = []
+        both = []
         for texts in (a, b):
             if isinstance(texts, list | tuple) and texts and isinstance(texts[0], np.ndarray):
                 texts = np.stack(texts) if texts[0].dtype.kind == "f" else texts
             is_vectors = isinstance(texts, np.ndarray) and texts.dtype.kind == "f"
             vectors = texts if is_vectors else self.encode(texts)
             is_one = isinstance(texts, str | bytes) or (is_vectors and vectors.ndim == 1)
-            unit.append(unit_vectors(vectors.reshape(1 if is_one else len(vectors), -1)))
-        return unit[0] @ unit[1].T
+            both.append(vectors[None] if is_one else vectors)
+        return cosines(*both)
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
         """Yields one array per sentence, in input order.

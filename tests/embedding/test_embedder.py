@@ -107,6 +107,9 @@ def test_similarity_is_the_cosine_of_each_pair(embedder_of, layers):
     for vectors in (embedder.encode(a), list(embedder.encode(a))):
         np.testing.assert_allclose(embedder.similarity(vectors, b), found, atol=1e-6)
     np.testing.assert_allclose(embedder.similarity("a", embedder.encode(["a"])), [[1]], atol=1e-6)
+    assert embedder.similarity([], b).shape == (0, 2)
+    with pytest.raises(ValueError, match=r"vectors of the same size.*and 7 numbers"):
+        embedder.similarity(b, np.ones((2, 7)))
 
 
 def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog):
