@@ -6,6 +6,7 @@ quick.
 """
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
@@ -120,7 +121,9 @@ class _Parser(argparse_flags.ArgumentParser):
         # argparse reports a subcommand's unknown arguments with the usage of the root parser.
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            near = difflib.get_close_matches(unknown[0], self._option_string_actions, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return namespace, unknown
 
     def format_help(self) -> str:

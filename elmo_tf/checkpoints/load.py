@@ -231,7 +231,10 @@ def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
                 f"{shown} is an exported model (a SavedModel), not a checkpoint: pass the "
                 "checkpoint from which it was exported."
             )
-        raise FileNotFoundError(f"There is no *{OPTIONS_FILE} in {shown}.")
+        hint = ""
+        if (folder / "model.keras").exists():
+            hint = " It holds a task model: use elmo-tf task, or elmo_tf.trainers.load_task."
+        raise FileNotFoundError(f"There is no *{OPTIONS_FILE} in {shown}.{hint}")
     if len(homes) > 1:
         names = ", ".join(str(home.relative_to(folder)) for home in homes)
         raise ValueError(

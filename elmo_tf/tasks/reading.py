@@ -116,7 +116,7 @@ def _check_header(header: Sequence[str], names: Sequence[str], remedy: str) -> N
     missing = [name for name in names if name not in header]
     if missing:
         columns = ", ".join(filter(None, header))[:200] or "none"
-        raise ValueError(f"there is no column {', '.join(missing)}. Columns: {columns}.{remedy}")
+        raise ValueError(f"there is no column {' or '.join(missing)}. Columns: {columns}.{remedy}")
     for name in names:
         if header.count(name) > 1:
             raise ValueError(f"{header.count(name)} columns have the name {name!r}.")

@@ -141,7 +141,10 @@ def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = N
 def check_text_file(path: str | os.PathLike) -> None:
     """Raises `OSError` if a text file cannot be read."""
     if os.path.isdir(path):
-        raise IsADirectoryError(f"{os.fspath(path)} is a directory; a text file is needed.")
+        raise IsADirectoryError(
+            f"{os.fspath(path)} is a directory; a text file is needed, or, where several files are "
+            f"accepted, '{os.path.join(path, '*')}'."
+        )
     if not Path(path).is_fifo():  # opening would block until another process writes to it
         with open(path, "rb"):
             pass

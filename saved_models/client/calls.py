@@ -64,6 +64,10 @@ def explained(error: grpc.RpcError, address: str, timeout: float | None) -> Serv
             f"{address} did not answer within {timeout} s. Send fewer sentences per call, or "
             "increase the timeout."
         )
+    elif details.startswith("Servable not found"):
+        details += ". Pass the name under which the model is served: model=, --model"
+    elif details.startswith("output tensor alias not found"):
+        details += " Choose them by outputs=, --output"
     return ServerError(code, details)
 
 

@@ -108,6 +108,13 @@ def test_an_exported_model_is_an_error_that_asks_for_the_checkpoint(command, pat
     assert f"{path} is an exported model (a SavedModel), not a checkpoint: pass the check" in err
 
 
+def test_the_work_directory_of_a_task_is_an_error_that_names_the_command(command):
+    Path("ner").mkdir()
+    Path("ner/model.keras").touch()
+
+    assert "task model: use elmo-tf task" in command("embed", "ner", "text.txt", "v.hdf5")[2]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".npy"])
 def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):

@@ -51,7 +51,7 @@ PAIRS = [
     (json.dumps({**PAIR, "gold_label": "a"}), "unknown label 'a'. Known labels: entailment"),
 ]
 TABLES = [
-    ("", ", line 1: there is no column text, label. Columns: none"),
+    ("", ", line 1: there is no column text or label. Columns: none"),
     ("text,class", r", line 1: there is no column label\. Columns: text, class\. .*--label-column"),
     ("text,label,text", ", line 1: 2 columns have the name 'text'"),
     ('text,label\n"a\nb",x\n ,x', ", line 4: the text is empty"),
