@@ -9,6 +9,7 @@ import argparse
 import difflib
 import importlib
 import os
+import re
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +75,8 @@ def _main(arguments: Any) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"elmo-tf: {' '.join(message.split())}", file=sys.stderr)
+    message = re.sub(r"^\[Errno \d+\] ", "", " ".join(message.split()))  # of an OSError
+    print(f"elmo-tf: {message}", file=sys.stderr)
     return status
 
 

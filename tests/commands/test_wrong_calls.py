@@ -137,6 +137,7 @@ def files(in_temporary_folder):
         (("evaluate", "{model}", "empty.txt"), 1, "There is no token in empty.txt"),
         (("score", "{model}", "proteins.txt"), 1, "line 1: the text begins with '>', as in FASTA"),
         ((*DISTILL, "--corpus", "empty.txt"), 1, "There is no token"),
+        ((*DISTILL, "--vocab", "gone"), 1, "elmo-tf: No such file or directory: 'gone'"),
         ((*DISTILL, "--corpus", "text.txt", "--min-count", "99"), 1, "No word occurs at least 99"),
         ((*DISTILL, "--vocab", "text.txt"), 1, "'the bank raised its rates' is not one word"),
         ((*DISTILL, "--vocab", "empty.txt"), 1, "empty.txt has no words"),
