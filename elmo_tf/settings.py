@@ -255,16 +255,20 @@ def check_same_settings(
     """
     fields = settings_of(config_class)
     before = {name: field.default for name, field in fields.items()} | before
-    changed = [
-        f"{name} was {before[name]!r}, is {now[name]!r}"
-        for name, field in fields.items()
-        if not option_of(field).may_change and before[name] != now[name]
-    ]
+    fixed = [name for name, field in fields.items() if not option_of(field).may_change]
+    changed = [text for name in fixed for text in _differences(name, before[name], now[name])]
     if changed:
         raise ValueError(
             f"Cannot resume with other settings than those in {path}: {'; '.join(changed)}. Pass "
             "the same ones, or choose another --workdir."
         )
+
+
+def _differences(name: str, before: Any, now: Any) -> list[str]:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        pairs = [(f"{name}.{key}", before.get(key), now.get(key)) for key in {**before, **now}]
+        return [text for pair in pairs for text in _differences(*pair)]
+    return [f"{name} was {before!r}, is {now!r}"] if before != now else []
 
 
 class RunSettings:
