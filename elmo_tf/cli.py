@@ -32,6 +32,7 @@ _SUBCOMMANDS = (
 )
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+_MAX_USAGE_LINES = 5  # before an error
 
 
 def run() -> None:
@@ -127,6 +128,13 @@ class _Parser(argparse_flags.ArgumentParser):
             hint = f" (did you mean {near[0]}?)" if near else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return namespace, unknown
+
+    def print_usage(self, file: Any = None) -> None:
+        # Of a subcommand with many options, the error below it would be hard to find.
+        if self.format_usage().count("\n") > _MAX_USAGE_LINES:
+            print(f"usage: {self.prog} ... (options: {self.prog} --help)", file=file)
+        else:
+            super().print_usage(file)
 
     def format_help(self) -> str:
         return f"{self._example}\n\n{super().format_help()}"
