@@ -16,8 +16,8 @@ import pytest
 
 from elmo_tf import Vocabulary
 from elmo_tf.evaluation.perplexity import Perplexity
-from elmo_tf.trainers import PretrainConfig, pretrain
-from elmo_tf.trainers.checkpointing import StopRequest, last_save
+from elmo_tf.trainers import PretrainConfig, pretrain, pretraining
+from elmo_tf.trainers.checkpointing import RunState, StopRequest, last_save
 from elmo_tf.trainers.workdir import TrainingLogger
 from runs import assert_same_run, read_log
 
@@ -50,15 +50,17 @@ def test_a_resumed_run_has_the_running_mean_of_the_gradient_norms(interrupted, r
     """It is the mean of the first hundred. An older version saved the position in the text."""
     (position,) = (interrupted / "state").glob("*/worker-0-of-1-text.json")
     position.unlink()
-    means = []
+    states = []
 
-    def step(self, step, losses, train_step):
-        means.append(float(train_step.running_norm))
+    class State(RunState):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            states.append(self)
 
-    monkeypatch.setattr(TrainingLogger, "step", step)
+    monkeypatch.setattr(pretraining, "RunState", State)
     pretrain(PretrainConfig.resumed(interrupted, steps=26))
     expected = np.exp(np.mean(np.log([entry["norm"] for entry in run.log[:26]])))
-    assert means == [pytest.approx(expected, rel=1e-4)]
+    assert float(states[0].train_step.running_norm) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted, settings):
