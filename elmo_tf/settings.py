@@ -256,19 +256,24 @@ def check_same_settings(
     fields = settings_of(config_class)
     before = {name: field.default for name, field in fields.items()} | before
     fixed = [name for name, field in fields.items() if not option_of(field).may_change]
-    changed = [text for name in fixed for text in _differences(name, before[name], now[name])]
-    if changed:
+    changes = differences(*({name: part[name] for name in fixed} for part in (before, now)))
+    if changes:
+        changed = [f"{name} was {old!r}, is {new!r}" for name, old, new in changes]
         raise ValueError(
             f"Cannot resume with other settings than those in {path}: {'; '.join(changed)}. Pass "
             "the same ones, or choose another --workdir."
         )
 
 
-def _differences(name: str, before: Any, now: Any) -> list[str]:
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        pairs = [(f"{name}.{key}", before.get(key), now.get(key)) for key in {**before, **now}]
-        return [text for pair in pairs for text in _differences(*pair)]
-    return [f"{name} was {before!r}, is {now!r}"] if before != now else []
+def differences(first: Any, second: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    """The names of different values, such as `lstm.dim`, and both; None for a missing one."""
+    parts = [value if isinstance(value, Mapping) else None for value in (first, second)]
+    if not any(parts):
+        return [(name, first, second)] if first != second else []
+    first, second = (part or {} for part in parts)
+    keys = {**first, **second}
+    places = [(first.get(key), second.get(key), f"{name}.{key}".lstrip(".")) for key in keys]
+    return [each for place in places for each in differences(*place)]
 
 
 class RunSettings:

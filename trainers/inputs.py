@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_pat
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.settings import read_record
+from elmo_tf.settings import differences, read_record
 from elmo_tf.text.corpus import count_corpus, count_files, report_corpus, warn_of_unknown
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
@@ -85,9 +84,8 @@ def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
         if shape.char_cnn is None or shape.num_tokens is not None:
             shape = dataclasses.replace(shape, num_tokens=num_tokens)
     if config.preset or config.options is not None:
-        ours, theirs = map(_flat, (shape, config.bilm_config(num_tokens)))
-        values = [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs})]
-        changed = [f"`{name}` is {our}, not {their}" for name, our, their in values if our != their]
+        shapes = map(dataclasses.asdict, (shape, config.bilm_config(num_tokens)))
+        changed = [f"`{name}` is {our}, not {their}" for name, our, their in differences(*shapes)]
         if changed:
             raise ValueError(
                 f"{path} has another shape than the preset or options: "
@@ -234,14 +232,3 @@ def _own_lexicon(
     sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, char_cnn.lexicon.word_dim)
     char_cnn = dataclasses.replace(char_cnn, lexicon=sizes)
     return lexicon, dataclasses.replace(shape, char_cnn=char_cnn)
-
-
-def _flat(shape: BiLMConfig) -> dict[str, Any]:
-    """The settings of all groups, by names such as `lstm.dim`."""
-
-    def flat(value: Any, name: str) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            return {name[1:]: value}
-        return {k: v for key in value for k, v in flat(value[key], f"{name}.{key}").items()}
-
-    return flat(dataclasses.asdict(shape), "")
