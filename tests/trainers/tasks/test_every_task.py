@@ -87,7 +87,9 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
             {one.predicate: one.tags for one in each}
             for each in load_task(workdir).propositions(plain)
         ]
-        assert found == found_role_scores(tags_by_predicate(examples), propositions)
+        read = read_propositions(f"{out}.found", PROPS, all_sentences=True)
+        for predicted in (propositions, tags_by_predicate(read)):
+            assert found == found_role_scores(tags_by_predicate(examples), predicted)
         lines = [f"{' '.join(tokens)}\n" for tokens in plain]
         (tmp_path / "plain.txt").write_text("".join(lines))
         predict_task(workdir, tmp_path / "plain.txt", again, overwrite=True)
