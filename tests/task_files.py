@@ -3,6 +3,11 @@
 import json
 
 from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.scores import found_role_scores
+from elmo_tf.tasks.semantic_roles.predicates import tags_by_predicate
+from elmo_tf.tasks.semantic_roles.reader import Layout, read_propositions
+
+PROPS = Layout(token=1, roleset=1, roles=2)  # of the output of semantic roles
 
 NER = """Anna B-PER
 Berg I-PER
@@ -109,3 +114,9 @@ def sentences(columns):
     """The tokens of each sentence of a text in columns."""
     blocks = columns.strip().split("\n\n")
     return [[line.split()[0] for line in block.splitlines()] for block in blocks]
+
+
+def written_found_scores(examples, path):
+    """The scores of propositions that a model found in plain sentences, as written to a file."""
+    written = read_propositions(path, PROPS, all_sentences=True)
+    return found_role_scores(*map(tags_by_predicate, (examples, written)))

@@ -190,7 +190,7 @@ def files(in_temporary_folder):
         (("task", "train", *TASK, *VECTORS), 1, "no vectors of the sentence 'the cat'"),
         (("task", "sweep", *TASK, "--elmo", "no", *VECTORS), 1, "There is no checkpoint no"),
         (("task", "sweep", *TASK, "--elmo", "{model}", *VECTORS), 1, "no vectors of the sentence"),
-        (("embed", "plain", "text.txt", "v.npz", "--tokenise"), 2, "did you mean --tokenize?"),
+        (("embed", "plain", "text.txt", "v.npz", "--tokenizer"), 2, "did you mean --tokenize?"),
         (("task", "evaluate", "plain", "one_tag.conll", "no"), 1, "directory: 'no'"),
         (("task", "evaluate", "pos", "tags.conll"), 1, "no vectors of the sentence 'the cat'"),
         (("task", "predict", "pos", "text.txt", "new"), 1, "old.hdf5 has no vectors"),

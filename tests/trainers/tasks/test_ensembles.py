@@ -13,7 +13,7 @@ from elmo_tf.saved_models import Client, serve
 from elmo_tf.tasks.specification import specification_of
 from elmo_tf.trainers import load_task
 from elmo_tf.trainers.tasks.predict import predict_batches
-from task_files import config_of
+from task_files import config_of, written_found_scores
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 SETTINGS = {
@@ -61,7 +61,7 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     gold = [specification.gold(example) for example in examples]
     expected = specification.scores(gold, predicted)
     if task == "srl":
-        expected |= {name: json.loads(scores)[name] for name in ("predicates", "end_to_end")}
+        expected |= written_found_scores(examples, f"{out}.found")
         rows = Path(f"{out}.found").read_text().split("\n\n")[0].splitlines()
         (found,) = ensemble.propositions(["Cats love to sleep"])
         places = [place for place, row in enumerate(rows) if not row.startswith("-")]

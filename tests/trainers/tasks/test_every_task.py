@@ -10,10 +10,20 @@ import pytest
 from elmo_tf.tasks.coreference.reader import read_documents
 from elmo_tf.tasks.scores import found_role_scores
 from elmo_tf.tasks.semantic_roles.predicates import tags_by_predicate
-from elmo_tf.tasks.semantic_roles.reader import Layout, read_propositions
+from elmo_tf.tasks.semantic_roles.reader import read_propositions
 from elmo_tf.tasks.specification import load_task, specification_of
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
-from task_files import FILES, PAIRS, SQUAD, SRL, TREES, config_of, sentences
+from task_files import (
+    FILES,
+    PAIRS,
+    PROPS,
+    SQUAD,
+    SRL,
+    TREES,
+    config_of,
+    sentences,
+    written_found_scores,
+)
 
 DROPOUT = {"dropout": 0.3, "elmo_dropout": 0.3}
 SETTINGS = {
@@ -27,7 +37,6 @@ SETTINGS = {
     "coref": {"batch_size": 32, "model_options": ["mention_loss=1", "hidden_units=4"], **DROPOUT},
 }
 
-PROPS = Layout(token=1, roleset=1, roles=2)
 # The predictions in an output file.
 WRITTEN = {
     "squad": lambda path: [*json.loads(path.read_text()).values()],
@@ -87,9 +96,8 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
             {one.predicate: one.tags for one in each}
             for each in load_task(workdir).propositions(plain)
         ]
-        read = read_propositions(f"{out}.found", PROPS, all_sentences=True)
-        for predicted in (propositions, tags_by_predicate(read)):
-            assert found == found_role_scores(tags_by_predicate(examples), predicted)
+        assert found == found_role_scores(tags_by_predicate(examples), propositions)
+        assert found == written_found_scores(examples, f"{out}.found")
         lines = [f"{' '.join(tokens)}\n" for tokens in plain]
         (tmp_path / "plain.txt").write_text("".join(lines))
         predict_task(workdir, tmp_path / "plain.txt", again, overwrite=True)
