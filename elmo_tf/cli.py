@@ -27,7 +27,7 @@ from elmo_tf.settings import element_of, option_of, parse_value, settings_of, va
 # Modules of `elmo_tf.commands`, in the order of the help.
 _SUBCOMMANDS = (
     *("models", "tokenize", "vocab", "train", "evaluate", "score", "substitutes"),
-    *("probe", "senses", "neighbors", "compare", "benchmark"),
+    *("probe", "senses", "neighbors", "benchmark"),
     *("convert", "export", "serve", "query", "embed", "distill", "diff", "task", "plot"),
 )
 

@@ -21,7 +21,7 @@ from sense_files import word, write_corpus, write_inventory
 # The subcommands that end by themselves.
 SUBCOMMANDS = (
     *("tokenize", "vocab", "train", "evaluate", "score", "substitutes", "convert", "export"),
-    *("embed", "probe", "senses", "neighbors", "compare", "plot training"),
+    *("embed", "probe", "senses", "neighbors", "plot training"),
     *("benchmark", "plot similarity"),
 )
 pytestmark = pytest.mark.usefixtures("eager_module")

@@ -27,7 +27,6 @@ DIFF = ("diff", "text.txt", "{model}", "text.txt")
 BUILD = ("neighbors", "bank", "--index", "new", "--model", "{model}", "--corpus", "text.txt")
 TASK = ("--task", "pos", "--train", "tags.conll", "--dev", "tags.conll", "--workdir", "new")
 VECTORS = ("--vectors", "old=old.hdf5")
-COMPARE = ("compare", "{model}", "--probe-train", "tags.conll", "--probe-test", "tags.conll")
 # Calls whose output is out.png.
 WRITE_OUT = [
     ("plot", "training", "log.jsonl", "--output", "out.png"),
@@ -35,7 +34,6 @@ WRITE_OUT = [
     ("plot", "weights", "no", "--output", "out.png"),
     ("plot", "sample-efficiency", "no", "--output", "out.png"),
     *((*call, "--json", "out.png") for call in (PROBE_TEST, SENSES_TEST, NEIGHBORS, DIFF)),
-    ("compare", "run", "--json", "out.png"),
     ("distill", "{model}", "--vocab", "vocab.txt", "--output", "out.png"),
 ]
 DISTILL = ("distill", "{model}", "--output", "new")
@@ -108,9 +106,6 @@ def files(in_temporary_folder):
         (SENSES, 2, "name a test set (--test), or hold out a share of the training text"),
         ((*SENSES_TEST, "--predictions", "keys"), 2, "keys exists. Choose another path or add --o"),
         ((*SENSES_TEST, "--predictions", "thesis", "--overwrite"), 2, "it contains other files"),
-        (("compare", "run", "./run"), 2, "a model is named twice: run ./run"),
-        (("compare", "run", "--probe-test", "d"), 2, "--probe-train and --probe-test go together"),
-        (("compare", "run", "--senses-train", "a"), 2, "--senses-test and --inventory go together"),
         (("neighbors", "bank", "--index", "no"), 2, "name a model (--model) and text (--corpus)"),
         (("neighbors", "--index", "{index}", "--sentence", "a"), 2, "--sentence requires a WORD"),
         ((*NEIGHBORS, "--sentence", "a b"), 1, "does not contain the token 'bank'"),
@@ -179,8 +174,6 @@ def files(in_temporary_folder):
         ),
         ((*PROBE_TEST, "--cache", "out.png/cache"), 1, "out.png is not a directory"),
         ((*PROBE_TEST, *VECTORS), 1, "old.hdf5 has no vectors of the sentence 'the cat'"),
-        (("compare", "{model}", "no"), 1, "There is no checkpoint no"),
-        ((*COMPARE, *VECTORS), 1, "old.hdf5 has no vectors of the sentence 'the cat'"),
         ((*BUILD, "--layer", "3"), 1, "layers that depend on the context are 1, 2. Received: 3"),
         ((*NEIGHBORS, "--layer", "3"), 1, "that depend on the context are 1, 2. Received: 3"),
         (("neighbors", "bnak", *BUILD[2:]), 1, "'bnak' does not occur in the text."),

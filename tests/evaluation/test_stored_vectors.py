@@ -108,7 +108,7 @@ def test_invalid_files_are_reported_by_name(bilm):
             open_vectors(name)
 
 
-def test_probe_senses_and_compare_accept_vector_files(command, checkpoint_directory):
+def test_probe_and_senses_accept_vector_files(command, checkpoint_directory):
     rows = "".join(f"{t}\tX\n" for t in LINES[0].split()[:2]) + "sat\tY\n.\tZ\n"
     Path("tags.conll").write_text(rows + "\n" + rows)
     Path("words.txt").write_text("the 1 2\ncat 3 4\nsat 0 1\n")
@@ -122,15 +122,6 @@ def test_probe_senses_and_compare_accept_vector_files(command, checkpoint_direct
     assert status == 0, err
     assert "| old layer 2 " in out
     assert "| static layer 0 " in out
-    status, out, err = command(
-        *("compare", checkpoint_directory, "--probe-train", "tags.conll"),
-        *("--probe-test", "tags.conll", *vectors),
-    )
-    assert status == 0, err
-    assert "old" in out.splitlines()[0]
-    name = checkpoint_directory.name
-    status, _, err = command("compare", checkpoint_directory, "--vectors", f"{name}=words.txt")
-    assert (status, f"Received in both: ['{name}']" in err) == (1, True)
     for name in ("one.data.xml", "two.data.xml"):
         write_corpus(Path(name), [["the", word("cat", "cat", "cat%1"), "sat", "."]])
     write_inventory(Path("senses.tsv"), "cat n cat%1")
