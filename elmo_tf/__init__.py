@@ -63,7 +63,6 @@ REGISTERED = {
     "TokenMask": "elmo_tf.models.elmo",
     "TokenVectors": "elmo_tf.tasks.token_vectors",
     "TrilinearSimilarity": "elmo_tf.tasks.question_answering.model",
-    "VectorMix": "elmo_tf.models.layer_mixes",
     "WordEmbedding": "elmo_tf.tasks.embeddings",
 }
 

@@ -8,13 +8,11 @@ from elmo_tf.commands.options import (
     InputFormat,
     ModelDirectory,
     ModelVersion,
-    NamedVectors,
     Overwrite,
     ReportOptions,
     Subcommand,
     TokenColumn,
     markdown_table,
-    named_vectors,
     percent,
     print_json,
     subcommand,
@@ -36,13 +34,6 @@ _Others = Annotated[
         "probabilities",
     ),
 ]
-_Vectors = Annotated[
-    str | None,
-    setting(
-        default_help="those of the training",
-        help="for a model trained with --vectors: the vectors of these files",
-    ),
-]
 
 
 @subcommand(f"{_EXAMPLE} --elmo small-en")
@@ -61,7 +52,6 @@ class _EvaluateOptions:
     files: Texts = setting(is_positional=True, help="labeled files")
     others: _Others = ()
     output: str | None = setting(None, "write the predictions, as elmo-tf task predict does")
-    vectors: _Vectors = None
     overwrite: Overwrite = False
 
 
@@ -97,7 +87,6 @@ class _PredictOptions:
     others: _Others = ()
     input_format: InputFormat = None
     token_column: TokenColumn = None
-    vectors: _Vectors = None
     overwrite: Overwrite = False
 
 
@@ -141,34 +130,22 @@ class _SweepOptions(ReportOptions):
         (1.0,), "shares of --train to train on, above 0, at most 1", group="sweep", default_help="1"
     )
     seeds: Count = setting(5, "seeds per share, counted from --seed")
-    vectors: NamedVectors = ()
 
 
 @subcommand(
     "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
     "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
-    epilog="--elmo is required: each seed is trained with it and without, and with each of "
-    "--vectors. --workdir gets one directory per training; a sweep that is repeated reuses those "
-    "that have finished.",
+    epilog="--elmo is required: each seed is trained with it and without. --workdir gets one "
+    "directory per training; a sweep that is repeated reuses those that have finished.",
     leave_out=("share", "resume"),
 )
 def sweep(config: TaskConfig, options: _SweepOptions) -> None:
     """Train with and without ELMo, for several seeds and shares of the data."""
-    from elmo_tf.tasks.batches import distinct_texts
-    from elmo_tf.tasks.specification import specification_of
     from elmo_tf.trainers.tasks.sweep import sweep_task
 
     options.check_report()
     _check_paths(config)
-    # Before the first training, which is one without vectors.
-    if vectors := named_vectors(options.vectors):
-        task = specification_of(config.task)
-        train = task.read(config.train, config)
-        dev = task.read(config.dev, config, known=task.labels(train))
-        texts = distinct_texts(map(task.texts, (*task.for_training(train, config), *dev)))
-        for source in vectors.values():
-            source.check(texts)
-    results = sweep_task(config, options.shares, options.seeds, dict(options.vectors))
+    results = sweep_task(config, options.shares, options.seeds)
     options.report(results, lambda: _markdown(results))
 
 
@@ -194,18 +171,15 @@ def _check_paths(config: TaskConfig) -> None:
 
 
 def _markdown(results: dict[str, Any]) -> str:
-    names = list(results["summary"][0]["vectors"])
-    rows = []
-    for row in results["summary"]:
-        cells = [f"{row['share']:g}", _spread(row["without"])]
-        cells += [_spread(row["with"]), percent(row["error_reduction"])]
-        for spread in map(row["vectors"].get, names):
-            cells += [_spread(spread), percent(spread["error_reduction"])]
-        rows.append(cells)
-    head = ["share", f"{results['metric']} without ELMo"]
-    for name in ("ELMo", *names):
-        head += [f"with {name}", "relative error reduction (%)"]
-    return markdown_table(head, rows)
+    rows = [
+        [
+            *(f"{row['share']:g}", _spread(row["without"]), _spread(row["with"])),
+            percent(row["error_reduction"]),
+        ]
+        for row in results["summary"]
+    ]
+    head = f"{results['metric']} without ELMo", "with ELMo", "relative error reduction (%)"
+    return markdown_table(["share", *head], rows)
 
 
 def _spread(scores: dict[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """The settings of a task training run."""
 
-import os
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator
@@ -112,7 +111,7 @@ class TaskConfig(RunSettings):
     """
 
     RECORD: ClassVar = RECORD_FILE
-    EXCLUSIVE: ClassVar = (("resume", "overwrite"), ("elmo", "vectors"))
+    EXCLUSIVE: ClassVar = (("resume", "overwrite"),)
 
     task: Literal[*TASKS] = setting(
         group="task and results",
@@ -138,20 +137,13 @@ class TaskConfig(RunSettings):
         "if there is no epoch yet, start from the beginning",
     )
     overwrite: OverwriteRun = False
-    # The contents of this and the next must not change, nor those of `word_vectors`.
+    # Its content must not change, nor that of `word_vectors`.
     elmo: Any = changeable(
         None,
         "directory, archive, URL or name of a checkpoint, such as small-en",
         group="ELMo",
         metavar="CHECKPOINT",
         default_help="a model without ELMo; required for sweep",
-    )
-    vectors: Text | None = changeable(
-        None,
-        "vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
-        "token of all texts, as by elmo-tf embed; or static word vectors (text or .bin)",
-        metavar="[NAME=]FILE",
-        default_help="none",
     )
     placement: Literal[*PLACEMENTS] = setting(
         "input",
@@ -289,8 +281,6 @@ class TaskConfig(RunSettings):
     )
 
     def __post_init__(self):
-        if self.vectors is not None:
-            object.__setattr__(self, "vectors", _file_of(self.vectors))
         task = TASKS[self.task]
         self._fill(
             model=next(iter(task.models)),
@@ -306,11 +296,10 @@ class TaskConfig(RunSettings):
             raise ValueError(f"`placement` must be input or none for coref, not {self.placement}.")
         if self.fine_tune and self.elmo is None:
             raise ValueError("`fine_tune` needs `elmo`: without it there is no biLM to train.")
-        has_source = self.elmo is not None or self.vectors is not None
-        if not has_source and self.placement in ("output", "both"):
-            raise ValueError(f"`placement` {self.placement} needs `elmo` or `vectors`.")
+        if self.elmo is None and self.placement in ("output", "both"):
+            raise ValueError(f"`placement` {self.placement} needs `elmo`.")
         has_embeddings = self.word_vectors is not None or self.word_dim or self.characters
-        if not has_embeddings and (not has_source or self.placement in ("output", "none")):
+        if not has_embeddings and (self.elmo is None or self.placement in ("output", "none")):
             raise ValueError(
                 "The model has no input: pass `word_dim`, `word_vectors`, `characters`, or `elmo` "
                 "with `placement` input or both."
@@ -344,12 +333,3 @@ class TaskConfig(RunSettings):
     def as_json(self) -> dict[str, Any]:
         """All settings with their defaults resolved."""
         return settings_as_json(self)
-
-
-def _file_of(vectors: str) -> str:
-    """The file of `NAME=FILE`, as `elmo-tf probe --vectors` takes it; or else the argument.
-
-    Absolute: evaluation may run in another working directory.
-    """
-    _, has_name, file = vectors.partition("=")
-    return os.path.abspath(file if has_name and not os.path.exists(vectors) else vectors)

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.inputs import count_tokens, is_token
 
@@ -128,8 +127,6 @@ def _kind(member: TaskModel) -> tuple[str, ...]:
 
 
 def _bilm(member: TaskModel) -> str:
-    if isinstance(member.elmo, VectorMix):
-        return f"{member.elmo.num_layers} vectors of width {member.elmo.dim}"
     return "none" if member.elmo is None else model_digest(member.elmo.bilm)[:12]
 
 

@@ -81,7 +81,7 @@ def read_runs(
     names = list(map(os.fspath, (workdir, *others)))
     check_same(names, "task", [(config.task,) for config in configs])
     check_same(names, "labels", [record["labels"] for record in records])
-    check_same(names, "biLM or vectors", bilms)
+    check_same(names, "biLM", bilms)
     return configs[0], records[0]["labels"]
 
 

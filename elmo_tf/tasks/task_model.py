@@ -68,7 +68,7 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
 
     @property
     def elmo(self) -> LayerMixes | None:
-        """The `Elmo` or `VectorMix`, or None."""
+        """The `Elmo`, or None."""
         return self.token_vectors.elmo
 
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:

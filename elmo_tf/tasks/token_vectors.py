@@ -25,7 +25,7 @@ class TokenVectors(TrackedParts, keras.layers.Layer):
             `WordEmbedding` and `CharacterEmbedding`. For `preprocess` they need a method
             `preprocess`, from these strings to int32 (batch, token) or (batch, token, id), and must
             also read its result.
-        elmo: an `Elmo`, a `VectorMix` or None.
+        elmo: an `Elmo` or None.
         placement: where the task model concatenates ELMo: "input", with the embeddings; "output",
             with the output of its LSTM; "both", with separate mixes if `elmo` has two; "none".
             Defaults to "input".
@@ -41,7 +41,7 @@ class TokenVectors(TrackedParts, keras.layers.Layer):
         ELMo, if it is placed there; "mask", bool (batch, token).
 
     Raises:
-        TypeError: `elmo` is not an `Elmo` or `VectorMix`.
+        TypeError: `elmo` is not an `Elmo`.
         ValueError: the placement is unknown or needs an `elmo`, `elmo` has the wrong number of
             mixes, or there is neither an embedding nor ELMo at the input.
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.export import (
     new_version,
     warn_of_layer_norm,
@@ -124,11 +123,6 @@ class ExportedTask(tf.train.Checkpoint):
             raise TypeError(
                 "A task model can be exported, such as a CRFTagger, or an Ensemble. "
                 f"Received: {model!r} (of type {type(model).__name__})."
-            )
-        if isinstance(model.elmo, VectorMix):
-            raise ValueError(
-                "This model reads vectors of a file, which it cannot compute from strings: it "
-                "cannot be exported. Train it with `elmo` instead of `vectors`."
             )
         tagger = getattr(model, "predicate_tagger", None)
         models = [model] if tagger is None else [model, tagger]

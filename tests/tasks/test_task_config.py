@@ -9,13 +9,6 @@ def config(**settings):
     return TaskConfig(**{"task": "ner", "train": "a", "dev": ("b",), "workdir": "w", **settings})
 
 
-def test_the_path_of_the_vectors_is_absolute(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    for vectors in ("old.hdf5", "old=old.hdf5"):
-        assert config(vectors=vectors).vectors == str(tmp_path / "old.hdf5")
-
-
 @pytest.mark.parametrize(("task", "rate"), [("ner", 0.0), ("srl", 0.1), ("squad", 0.5)])
 def test_the_default_dropout_of_elmo_depends_on_the_task(task, rate):
     assert config(task=task).elmo_dropout == rate
@@ -56,7 +49,6 @@ def test_the_old_name_of_learned_mixing_weights_is_accepted(tmp_path):
         ({"task": "classify", "text_column": "label"}, "`text_column` and `label_column` must dif"),
         ({"task": "classify", "format": "conll"}, "`format` is only for --task ner or pos"),
         ({"binary": True}, "`binary` is only for --task sst"),
-        ({"elmo": "a", "vectors": "b"}, "`elmo` and `vectors` exclude each other"),
     ],
 )
 def test_an_invalid_setting_is_refused(settings, message):

@@ -2,17 +2,14 @@
 
 import collections
 import contextlib
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.progress import progress
-from elmo_tf.tasks.batches import Batches, distinct_texts
-from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.ensemble import Ensemble
 from elmo_tf.tasks.specification import (
     TaskSpecification,
@@ -25,7 +22,6 @@ from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
-from elmo_tf.trainers.tasks.run_parts import cached_layers
 
 _BATCH_SIZE = 64
 _FOUND_SUFFIX = ".found"  # of the file with the predictions for sentences alone
@@ -37,7 +33,6 @@ def evaluate_task(
     files: str | os.PathLike | Sequence[str | os.PathLike],
     output: str | os.PathLike | None = None,
     overwrite: bool = False,
-    vectors: str | os.PathLike | None = None,
 ) -> dict[str, Any]:
     """Scores the best model of a work directory on labeled files.
 
@@ -51,8 +46,6 @@ def evaluate_task(
         output: the file to write the predictions to, see `predict_task`; None keeps none. Defaults
             to None.
         overwrite: whether to replace an existing output file. Defaults to False.
-        vectors: the vectors of the texts, for a model that was trained on vectors of a file, see
-            `TaskConfig`. None is the file of the training. Defaults to None.
 
     Returns:
         The scores of the task, see `TaskSpecification.scores`.
@@ -75,7 +68,7 @@ def evaluate_task(
     parts = {"": examples}
     if task.finder is not None and all(map(has_finder, workdirs)):
         parts[_FOUND_SUFFIX] = task.plain(examples)
-    (_, predicted), *found = _predictions(task, workdirs, parts, config, vectors, output, overwrite)
+    (_, predicted), *found = _predictions(task, workdirs, parts, output, overwrite)
     scores = task.scores([task.gold(example) for example in examples], predicted)
     return scores | (task.found_scores(examples, *found[0]) if found else {})
 
@@ -87,7 +80,6 @@ def predict_task(
     format: str | None = None,
     token_column: int | None = None,
     overwrite: bool = False,
-    vectors: str | os.PathLike | None = None,
 ) -> int:
     """Writes the predictions of the best model of a work directory for one or several files.
 
@@ -113,7 +105,6 @@ def predict_task(
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
             For columns, `format` and `token_column` default to those of the training files.
         overwrite: whether to replace an existing output file. Defaults to False.
-        vectors: see `evaluate_task`.
 
     Returns:
         The number of examples; for "srl" that of propositions.
@@ -141,7 +132,7 @@ def predict_task(
     texts = (text for example in examples for text in task.texts(example))
     collections.deque(warn_of_raw_text(texts), maxlen=0)
     parts = {"": examples}
-    ((examples, _),) = _predictions(task, workdirs, parts, config, vectors, output, overwrite)
+    ((examples, _),) = _predictions(task, workdirs, parts, output, overwrite)
     return task.count(examples)
 
 
@@ -155,8 +146,6 @@ def _predictions(
     task: TaskSpecification,
     workdirs: Sequence[str],
     parts: Mapping[str, Sequence[Any]],
-    config: TaskConfig,
-    vectors: str | os.PathLike | None,
     output: str | os.PathLike | None,
     overwrite: bool,
 ) -> list[tuple[Sequence[Any], list[Any]]]:
@@ -165,7 +154,7 @@ def _predictions(
     The model is loaded last.
 
     Args:
-        task, workdirs, config, vectors, output, overwrite: see `evaluate_task`.
+        task, workdirs, output, overwrite: see `evaluate_task`.
         parts: the examples of each file, by what is added to the name `output`.
 
     Returns:
@@ -175,48 +164,22 @@ def _predictions(
     files = {suffix: lines for suffix, lines in words.items() if lines is not None}
     for suffix in (*parts, *files) if output is not None else ():
         refuse_file(os.fspath(output) + suffix, overwrite)
-    texts = [task.texts(example) for examples in parts.values() for example in examples]
-    source = _vector_file(config, vectors)
-    if source is not None:
-        source.check(distinct_texts(texts))
     model = load_task(*workdirs)
-    if source is not None:
-        _check_shape(source, model)
-    uncached = dataclasses.replace(config, cache_gb=0.0)
     predicted = []
-    with cached_layers(uncached, source, texts) as layers:
 
-        def predict(task, model, examples):
-            batches = task.batches(model, examples, _BATCH_SIZE, layers)
-            return predict_batches(task, model, batches, examples, shown=True)
+    def predict(task, model, examples):
+        batches = task.batches(model, examples, _BATCH_SIZE)
+        return predict_batches(task, model, batches, examples, shown=True)
 
-        for suffix, examples in parts.items():
-            examples = task.with_found(model, examples, predict)
-            predicted.append((examples, predict(task, model, examples)))
-            files[suffix] = task.lines(*predicted[-1])
+    for suffix, examples in parts.items():
+        examples = task.with_found(model, examples, predict)
+        predicted.append((examples, predict(task, model, examples)))
+        files[suffix] = task.lines(*predicted[-1])
     with contextlib.ExitStack() as stack:  # writes all files or none
         for suffix, lines in files.items() if output is not None else ():
             part = stack.enter_context(atomic_file(os.fspath(output) + suffix, overwrite))
             part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
     return predicted
-
-
-def _vector_file(config: TaskConfig, vectors: str | os.PathLike | None) -> VectorSource | None:
-    """The vectors in place of ELMo, if the model was trained on such vectors."""
-    if config.vectors is None or config.placement == "none":
-        if vectors is not None:
-            raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
-        return None
-    return open_vectors(config.vectors if vectors is None else vectors)
-
-
-def _check_shape(source: VectorSource, model: TaskModel | Ensemble) -> None:
-    shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
-    if shape != expected:
-        raise ValueError(
-            f"{source.path} has {shape[0]} layers of width {shape[1]}. The model was trained "
-            f"on vectors with {expected[0]} layers of width {expected[1]}."
-        )
 
 
 def predict_batches(

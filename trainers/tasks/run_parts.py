@@ -1,6 +1,6 @@
 """The parts of a run: its work directory, the saved model and state, and the inputs of the model.
 
-The inputs are embeddings, a biLM or vectors of a file in its place, and the cached layers.
+The inputs are embeddings, a biLM, and the cached layers.
 """
 
 import collections
@@ -16,14 +16,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
-from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.files import atomic_file
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.layer_mixes import LayerMixes, VectorMix
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks.batches import Layers, distinct_texts
 from elmo_tf.tasks.config import (
@@ -179,37 +176,25 @@ def new_embeddings(
     return layers
 
 
-def vector_source(config: TaskConfig) -> BiLM | VectorSource | None:
-    """The biLM of a run, or the vectors in its place, or None."""
-    if config.placement == "none":
-        return None
-    if config.vectors is not None:
-        return open_vectors(config.vectors)
-    return None if config.elmo is None else load_bilm(config.elmo)
-
-
-def new_elmo(config: TaskConfig, source: BiLM | VectorSource | None) -> LayerMixes | None:
+def new_elmo(config: TaskConfig, bilm: BiLM | None) -> Elmo | None:
     """The ELMo layer of a task model, with one mix per place of concatenation."""
-    if source is None:
-        return None
-    arguments = {
-        "num_mixes": 2 if config.placement == "both" else 1,
-        "dropout": config.elmo_dropout,
-        "layer_norm": config.layer_norm,
-        "l2": config.mix_l2 if config.mix == "learned" else 0.0,
-        "top_only": config.mix == "top",
-        "average": config.mix == "average",
-        "name": "elmo",
-    }
-    if isinstance(source, VectorSource):
-        return VectorMix(source.num_layers, source.dim, **arguments)
-    return Elmo(source, trainable_bilm=config.fine_tune, **arguments)
+    return bilm and Elmo(
+        bilm,
+        num_mixes=2 if config.placement == "both" else 1,
+        dropout=config.elmo_dropout,
+        layer_norm=config.layer_norm,
+        l2=config.mix_l2 if config.mix == "learned" else 0.0,
+        trainable_bilm=config.fine_tune,
+        top_only=config.mix == "top",
+        average=config.mix == "average",
+        name="elmo",
+    )
 
 
 @contextlib.contextmanager
 def cached_layers(
     config: TaskConfig,
-    source: BiLM | VectorSource | None,
+    source: BiLM | None,
     texts: Sequence[tuple[list[str], ...]],
     more: Sequence[tuple[list[str], ...]] = (),
 ) -> Iterator[Layers | None]:
@@ -217,7 +202,7 @@ def cached_layers(
 
     Args:
         config: the settings of the run.
-        source: the biLM, or the vectors in its place, or None.
+        source: the biLM, or None.
         texts: the texts of all examples of the run.
         more: texts of other runs. Their layers are cached too if the cache has room for them.
     """
@@ -225,8 +210,7 @@ def cached_layers(
         yield None
         return
     cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
-    is_bilm = isinstance(source, BiLM)
-    embedder = Embedder(source, "all", config.precision) if is_bilm else source
+    embedder = Embedder(source, "all", config.precision)
     distinct = distinct_texts([*more, *texts])
     if more and not cache.has_room(embedder, [*distinct]):
         distinct = distinct_texts(texts)

@@ -14,12 +14,12 @@ import keras
 import numpy as np
 from absl import logging
 
-from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
+from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, write_json
-from elmo_tf.models.bilm import BiLM, model_digest
+from elmo_tf.models.bilm import model_digest
 from elmo_tf.progress import progress
-from elmo_tf.tasks.batches import Batches, distinct_texts
+from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
 from elmo_tf.tasks.task_model import TaskModel
@@ -36,7 +36,6 @@ from elmo_tf.trainers.tasks.run_parts import (
     read_state,
     save_model,
     save_state,
-    vector_source,
 )
 from elmo_tf.trainers.workdir import claimed_workdir
 
@@ -78,10 +77,6 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         OSError: a file cannot be read or written.
     """
     task = specification_of(config.task)
-    has_vectors = config.vectors is not None and config.placement != "none"
-    if task.finder is not None and has_vectors:  # which must cover more texts
-        examples = task.finder().read([*config.train, *config.dev], config)
-        open_vectors(config.vectors).check(distinct_texts(map(task.texts, examples)))
     record = train_model(config, task, cache_all)
     if task.finder is not None:
         logging.info("Training the tagger that finds predicates.")
@@ -100,13 +95,14 @@ def train_model(config: TaskConfig, task: TaskSpecification, cache_all: bool) ->
     keras.utils.set_random_seed(config.seed)
     if config.word_vectors is not None:
         check_word_vectors(config.word_vectors)
-    source = vector_source(config)
+    has_bilm = config.elmo is not None and config.placement != "none"
+    source = load_bilm(config.elmo) if has_bilm else None
     record: dict[str, Any] = {
         "settings": config.as_json(),
         "labels": labels,
         "examples": {"train": len(train_examples), "dev": len(dev_examples)},
         "data": _digest([train_examples, dev_examples], filter(None, [config.word_vectors])),
-        "bilm": _digest_of_source(source),
+        "bilm": source and model_digest(source),
     }
     with claimed_workdir(workdir):
         check_workdir(workdir, config)  # again: another run may have ended in the meantime
@@ -117,8 +113,6 @@ def train_model(config: TaskConfig, task: TaskSpecification, cache_all: bool) ->
                 return _finish(workdir, task, {**state.record, "settings": record["settings"]})
 
         texts, dev_texts = ([*map(task.texts, part)] for part in (train_examples, dev_examples))
-        if isinstance(source, VectorSource):
-            source.check(distinct_texts([*texts, *dev_texts]))
         embeddings = new_embeddings(config, texts)
         model = task.new_model(config, labels, embeddings, new_elmo(config, source))
         model.compile(_new_optimizer(config))
@@ -179,16 +173,15 @@ def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
 
 
 def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    source = "biLM" if now["settings"]["vectors"] is None else "file of vectors"
     for name, change in (
         ("examples", f"examples changed: {_sizes(before)} before, {_sizes(now)} now"),
         ("labels", "labels changed"),
         ("data", "examples or word vectors changed"),
-        ("bilm", f"{source} changed"),
+        ("bilm", "biLM changed"),
     ):
         if before.get(name) != now[name]:
             raise ValueError(
-                f"The {change}. Pass the data and the {source} with which {workdir} was trained, "
+                f"The {change}. Pass the data and the biLM with which {workdir} was trained, "
                 "or choose another --workdir."
             )
 
@@ -294,12 +287,6 @@ def _write_logs(workdir: Path, record: Mapping[str, Any]) -> None:
     with atomic_file(workdir / LOG_FILE) as part:
         lines = [json.dumps(epoch) + "\n" for epoch in record["epochs"]]
         part.write_text("".join(lines), encoding="utf-8")
-
-
-def _digest_of_source(source: BiLM | VectorSource | None) -> str | None:
-    if source is None:
-        return None
-    return model_digest(source) if isinstance(source, BiLM) else _digest([], source.files())
 
 
 def _digest(content: Any, files: Iterable[str | os.PathLike]) -> str:

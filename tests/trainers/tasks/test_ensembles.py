@@ -110,7 +110,7 @@ def test_runs_that_do_not_fit_are_refused_before_a_model_is_loaded(pair, tmp_pat
     for change, settings, message in (
         ({}, {"task": "pos"}, r"same task\. Only .*ner-0 has ner\. Only .* has pos\."),
         ({"labels": ["O", "X"]}, {}, r"same labels\. .* Only .* has X\."),
-        ({"bilm": None}, {}, r"same biLM or vectors\. .* Only .* has none\."),
+        ({"bilm": None}, {}, r"same biLM\. .* Only .* has none\."),
         ({}, {"fine_tune": True}, r"Only .* has one trained in .*\(--fine-tune\)"),
     ):
         other = {**record, **change, "settings": {**record["settings"], **settings}}

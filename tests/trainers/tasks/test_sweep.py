@@ -91,9 +91,9 @@ def test_layers_for_other_shares_are_cached_if_the_cache_has_room(
         assert layers.sentence(distinct[tuple(*dev)]).shape[1] == 2
 
 
-def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch):
+def test_each_seed_is_trained_without_and_with_elmo(monkeypatch):
     configs = []
-    scores = [0.5, 0.7, 0.6, 0.6, 0.9, 0.8]  # of each seed: without, with ELMo, with vectors
+    scores = [0.5, 0.7, 0.6, 0.9]  # of each seed: without, with ELMo
 
     def train(config, task, **_):
         configs.append(config)
@@ -101,24 +101,19 @@ def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch):
         return {"epochs": [{"seconds": 2.0}], "best": best}
 
     monkeypatch.setattr(sweeping, "train_model", train)
-    found = sweep_task(config_of("ner", elmo="small-en", seed=3), [0.5], 2, {"old": "old.hdf5"})
+    found = sweep_task(config_of("ner", elmo="small-en", seed=3), [0.5], 2)
 
-    arms = [(False, None), (True, None), (False, "old")]
-    assert [(run["seed"], run["elmo"], run["vectors"]) for run in found["runs"]] == [
-        (seed, *arm) for seed in (3, 4) for arm in arms
+    assert [(run["seed"], run["elmo"]) for run in found["runs"]] == [
+        (seed, has_elmo) for seed in (3, 4) for has_elmo in (False, True)
     ]
-    assert [one.elmo for one in configs[:3]] == [None, "small-en", None]
-    vectors = [one.vectors and Path(one.vectors).name for one in configs[:3]]
-    assert vectors == [None, None, "old.hdf5"]
-    names = [Path(one.workdir).name.removeprefix("share_0.5_seed_3_") for one in configs[:3]]
-    assert names == ["without_elmo", "with_elmo", "with_vectors_old"]
+    assert [one.elmo for one in configs[:2]] == [None, "small-en"]
+    names = [Path(one.workdir).name.removeprefix("share_0.5_seed_3_") for one in configs[:2]]
+    assert names == ["without_elmo", "with_elmo"]
     (row,) = found["summary"]
-    old, elmo = row["vectors"]["old"], row["with"]
-    means = row["share"], row["without"]["mean"], elmo["mean"], old["mean"]
-    assert means == pytest.approx((0.5, 0.55, 0.8, 0.7))
-    assert elmo["deviation"] == pytest.approx(statistics.stdev([0.7, 0.9]))
-    reductions = row["error_reduction"], old["error_reduction"]
-    assert reductions == pytest.approx((0.25 / 0.45, 0.15 / 0.45))
+    means = row["share"], row["without"]["mean"], row["with"]["mean"]
+    assert means == pytest.approx((0.5, 0.55, 0.8))
+    assert row["with"]["deviation"] == pytest.approx(statistics.stdev([0.7, 0.9]))
+    assert row["error_reduction"] == pytest.approx(0.25 / 0.45)
 
 
 def test_invalid_sweep_settings_are_refused():

@@ -101,8 +101,6 @@ def test_the_commands_evaluate_the_best_epoch_and_predict_files_in_their_order(
     assert predict_task(workdir, inputs, output, overwrite=True) == 4
     with pytest.raises(FileNotFoundError, match=r"none\.txt"):
         predict_task(workdir, [inputs[0], tmp_path / "none.txt"], tmp_path / "new.conll")
-    with pytest.raises(ValueError, match="only for models that were trained on vectors"):
-        evaluate_task(workdir, [files["ner"]], vectors="old.hdf5")
 
 
 def test_a_larger_share_contains_all_examples_of_a_smaller_share():

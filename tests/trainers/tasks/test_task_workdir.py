@@ -89,13 +89,6 @@ def test_a_run_resumes_after_its_inputs_have_moved(files, tmp_path, options, wei
         with pytest.raises(ValueError, match=r"The biLM changed\."):
             train_task(again)
 
-    settings["workdir"] = tmp_path / "static"
-    vectors = moved["word_vectors"]
-    train_task(TaskConfig("ner", files["ner"], files["ner"], epochs=1, **settings, vectors=vectors))
-    vectors = vectors.rename(tmp_path / "again.txt")
-    record = train_task(TaskConfig.resumed(tmp_path / "static", epochs=2, vectors=vectors))
-    assert len(record["epochs"]) == 2
-
 
 def test_resuming_deletes_temporary_files_of_a_killed_run(run, workdir):
     left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
