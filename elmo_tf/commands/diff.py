@@ -4,6 +4,7 @@ from typing import Any
 
 from elmo_tf.commands.options import (
     InputFormat,
+    Layers,
     Model,
     ReportOptions,
     TokenColumn,
@@ -20,11 +21,12 @@ class _DiffOptions(ReportOptions):
     old: str = setting(
         is_positional=True,
         metavar="OLD",
-        help="vectors, as written by elmo-tf embed (.hdf5, .npz, .npy, .parquet), or HDF5 with one "
-        "dataset per sentence, as of AllenNLP and ELMoForManyLangs",
+        help="vectors, as written by elmo-tf embed (.hdf5, .parquet), or HDF5 with one dataset per "
+        "sentence, as of AllenNLP and ELMoForManyLangs",
     )
     model: Model
     text: str = setting(is_positional=True, metavar="TEXT", help="the text, as for elmo-tf embed")
+    layers: Layers = "all"
     tolerance: Positive = setting(1e-5, "largest difference of equal vectors")
     input_format: InputFormat = None
     token_column: TokenColumn = None
@@ -37,36 +39,32 @@ class _DiffOptions(ReportOptions):
 def diff(options: _DiffOptions) -> int | None:
     """Compare a file of vectors with what a model computes."""
     options.check_report()
-    from elmo_tf.checkpoints.load import load_bilm
+    from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.differences import compare_vectors
-    from elmo_tf.evaluation.stored_vectors import OldVectors
-    from elmo_tf.processors import share_cores_for_embedding
+    from elmo_tf.evaluation.stored_vectors import StoredVectors
     from elmo_tf.text.sentence_files import sentence_reader
 
-    share_cores_for_embedding()
-    old = OldVectors(options.old)
-    read = sentence_reader(options.text, options.input_format, options.token_column)
-    text = list(read())
-    sentences, identifiers = [one.tokens for one in text], [one.identifier for one in text]
-    bilm = load_bilm(options.model)
-    result = compare_vectors(old, bilm, sentences, options.tolerance, identifiers)
+    old = StoredVectors(options.old)
+    sentences = list(sentence_reader(options.text, options.input_format, options.token_column)())
+    embedder = Embedder(options.model, options.layers)
+    result = compare_vectors(old, embedder, sentences, options.tolerance)
     options.report(result, lambda: _markdown(result))
     return None if result["equal"] else DIFFERENT
 
 
 def _markdown(result: Any) -> str:
-    keys = ("largest", "mean", "cosine")
+    keys = ("largest", "cosine")
     rows = []
     for layer in result["layers"]:
         numbers = map(layer.get, keys)
-        rows.append([layer["layer"], *(x if x is None else f"{x:.3g}" for x in numbers)])
-    table = markdown_table(["difference", *keys], rows)
+        rows.append([f"layer {layer['layer']}", *(x if x is None else f"{x:.3g}" for x in numbers)])
+    parts = [markdown_table(["difference", *keys], rows)]
     if result["equal"]:
-        return f"{table}\n\nThe vectors of all {result['sentences']:,} sentences are equal."
-    first = ", ".join(map(str, result["first_different"]))
-    listed = f" (the first: {first})" if first else ""
-    causes = "".join(f"\n- {cause}" for cause in result["causes"])
-    return (
-        f"{table}\n\n{result['different']:,} of {result['sentences']:,} sentences differ{listed}.\n"
-        f"Likely causes:\n{causes}"
-    )
+        parts.append(f"The vectors of all {result['sentences']:,} sentences are equal.")
+    if first := result["first_different"]:
+        parts.append(f"{result['different']:,} of {result['sentences']:,} sentences differ.")
+        parts.append(f"The first is sentence {first['sentence']}, {first['text']!r}.")
+        parts.append(f"Difference: {first['difference']}.")
+    if result["more_in_file"]:
+        parts.append(f"The file has {result['more_in_file']:,} sentences that the text lacks.")
+    return "\n\n".join(parts)
