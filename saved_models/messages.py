@@ -17,7 +17,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
-from elmo_tf.text.inputs import Sentence, check_sentence, sentence_items
+from elmo_tf.text.inputs import Sentence, token_lists
 from elmo_tf.text.reading import decode, encode
 
 LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of each sentence
@@ -60,21 +60,21 @@ def predict_request(
 
 
 def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yields strings unchanged, and lists of tokens without padding; may be infinite.
+    """Yields strings unsplit, and lists of tokens without padding; may be infinite.
 
     Raises:
-        TypeError, ValueError: see `sentence_items` and `Client.predict`.
+        TypeError, ValueError: see `token_lists` and `Client.predict`.
     """
     are_strings = None
-    for position, sentence in enumerate(sentence_items(sentences)):
-        is_string = isinstance(sentence, str | bytes)
+    for position, sentence in enumerate(token_lists(sentences, keep_text=True)):
+        is_string = isinstance(sentence, str)
         if are_strings not in (None, is_string):
             raise TypeError(
                 f"Expected either strings or lists of tokens, but sentence {position} is "
                 f"{sentence!r:.60} and has another type than those before it."
             )
         are_strings = is_string
-        yield sentence if is_string else _without_padding(position, sentence)
+        yield sentence
 
 
 def sentence_batches(
@@ -105,19 +105,6 @@ def default_signature(sentences: Sequence[Sentence]) -> str:
     """Returns the signature for `sentences`, which are all strings or all lists of tokens."""
     is_string = not sentences or isinstance(sentences[0], str | bytes)
     return "serving_default" if is_string else "tokens"
-
-
-def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str | bytes]:
-    check_sentence(f"Sentence {position}", tokens)
-    tokens = list(tokens)
-    while tokens and not tokens[-1]:
-        tokens.pop()
-    if not all(tokens):
-        raise ValueError(
-            f"Sentence {position} has an empty token before a real one: empty tokens are padding "
-            "and belong at the end."
-        )
-    return tokens
 
 
 def _strings(values: list[str | bytes], shape: list[int]) -> tensor_pb2.TensorProto:

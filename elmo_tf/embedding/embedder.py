@@ -35,7 +35,7 @@ from elmo_tf.processors import (
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.input_warnings import warn_of_raw_text, warn_of_tokens
-from elmo_tf.text.inputs import Sentence, sentence_items, token_bytes
+from elmo_tf.text.inputs import Sentence, token_lists
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
@@ -165,7 +165,7 @@ class Embedder:
         """
         check_choice(output, "output", OUTPUTS)
         is_single = isinstance(sentences, str | bytes)
-        batch = [sentences] if is_single else list(sentence_items(sentences))
+        batch = list(token_lists([sentences] if is_single else sentences, keep_text=True))
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar
         arrays = []
         with progress(len(batch), "embedding", "sentences", shown=shown) as meter:
@@ -221,18 +221,19 @@ class Embedder:
         Raises:
             TypeError: `sentences` is a single string or a table, or contains an item that is not
                 text.
-            ValueError: a token is empty, or `sentences` is an array (batch, 1) of sentences.
+            ValueError: an empty token precedes a real one, or `sentences` is an array (batch, 1)
+                of sentences.
         """
         return self._arrays(sentences, self._read_group)
 
     def _arrays(
         self, sentences: Iterable[Sentence], read_group: GroupReader
     ) -> Iterator[np.ndarray]:
-        sentences = sentence_items(sentences)
         embed = functools.partial(self._embed, read_group, _batches_ahead(sentences))
         if self.tokenizer is None:
-            return embed(sentences)
-        return (text.vectors for text in embedded_texts(sentences, self.tokenizer, embed))
+            return embed(token_lists(sentences))
+        texts = token_lists(sentences, keep_text=True)
+        return (text.vectors for text in embedded_texts(texts, self.tokenizer, embed))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, in input order.
@@ -247,24 +248,23 @@ class Embedder:
             TypeError: see `embed`.
             ValueError: the `Embedder` has no tokenizer.
         """
-        texts = sentence_items(texts, "texts")
+        embed = functools.partial(self._embed, self._read_group, _batches_ahead(texts))
+        texts = token_lists(texts, "texts", keep_text=True)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        embed = functools.partial(self._embed, self._read_group, _batches_ahead(texts))
         return embedded_texts(texts, self.tokenizer, embed)
 
     def _embed(
-        self, read_group: GroupReader, num_batches: int, sentences: Iterable[Sentence]
+        self, read_group: GroupReader, num_batches: int, sentences: Iterator[list[str]]
     ) -> Iterator[np.ndarray]:
-        """Embeds sentences in groups, the first of `num_batches` batches."""
+        """Embeds lists of tokens in groups, the first of `num_batches` batches."""
         refuse_fork()
-        token_lists = (token_bytes(index, item) for index, item in enumerate(sentences))
         if self.tokenizer is None:
-            token_lists = warn_of_raw_text(token_lists)
+            sentences = warn_of_raw_text(sentences)
         self._forget_tokens()
-        while group := self.next_group(token_lists, len, num_batches):
+        while group := self.next_group(sentences, len, num_batches):
             with self._lock:
-                arrays = collections.deque(read_group(group))
+                arrays = collections.deque(read_group(_encoded(group)))
                 new_tokens = self._table.new_tokens
             known = self.bilm.vocabulary, self._characters
             warn_of_tokens(new_tokens, self.token_limit, *known)
@@ -292,9 +292,8 @@ class Embedder:
             sentences: see `next_group`. No token is empty.
         """
         refuse_fork()
-        token_lists = [list(map(encode, tokens)) for tokens in sentences]
         with self._lock:
-            return self._read_group(token_lists)
+            return self._read_group(_encoded(sentences))
 
     def embed_file(
         self,
@@ -393,6 +392,10 @@ class Embedder:
         self._prepare(mix, state["vocabulary"], state["cache_tokens"])
 
 
+def _encoded(sentences: Sequence[Sequence[str | bytes]]) -> list[list[bytes]]:
+    return [list(map(encode, tokens)) for tokens in sentences]
+
+
 def _batches_ahead(sentences: Iterable[Sentence]) -> int:
     """A list is embedded in large groups; a stream yields its first results earlier."""
-    return BATCHES_AHEAD if isinstance(sentences, list | tuple) else _FIRST_BATCHES_AHEAD
+    return BATCHES_AHEAD if hasattr(sentences, "__len__") else _FIRST_BATCHES_AHEAD

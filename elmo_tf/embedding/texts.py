@@ -2,12 +2,10 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from elmo_tf.text.inputs import tokens_of
-from elmo_tf.text.reading import decode
 from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized
 
 
@@ -26,15 +24,13 @@ class EmbeddedText(NamedTuple):
 
 
 def embedded_texts(
-    texts: Iterable[Any],
+    texts: Iterable[str | list[str]],
     tokenizer: Tokenizer,
     embed: Callable[[Iterable[list[str]]], Iterator[np.ndarray]],
 ) -> Iterator[EmbeddedText]:
     """See `Embedder.embed_texts`; `embed` yields the vectors of sentences (lists of tokens)."""
     # A text without tokens is one sentence without tokens.
-    split, embedded = itertools.tee(
-        _sentences(index, text, tokenizer) or [[]] for index, text in enumerate(texts)
-    )
+    split, embedded = itertools.tee(_sentences(text, tokenizer) or [[]] for text in texts)
     arrays = embed(
         [token.text for token in sentence] for sentences in embedded for sentence in sentences
     )
@@ -48,10 +44,9 @@ def embedded_texts(
         )
 
 
-def _sentences(index: int, text: Any, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
-    if isinstance(text, str | bytes):
-        return tokenized(decode(text), tokenizer)
+def _sentences(text: str | list[str], tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
+    if isinstance(text, str):
+        return tokenized(text, tokenizer)
     # Offsets are those of the tokens joined by spaces.
-    tokens = [decode(token) for token in tokens_of(f"Sentence {index}", text)]
-    starts = itertools.accumulate((len(token) + 1 for token in tokens), initial=0)
-    return [[Token(token, at, at + len(token)) for token, at in zip(tokens, starts, strict=False)]]
+    starts = itertools.accumulate((len(token) + 1 for token in text), initial=0)
+    return [[Token(token, at, at + len(token)) for token, at in zip(text, starts, strict=False)]]

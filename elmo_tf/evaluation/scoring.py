@@ -13,8 +13,8 @@ from elmo_tf.evaluation.perplexity import tokens_per_chunk, window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
 from elmo_tf.text.input_warnings import warn_of_raw_text
-from elmo_tf.text.inputs import Sentence, sentence_items, tokens_of
-from elmo_tf.text.reading import decode, encode
+from elmo_tf.text.inputs import Sentence, token_lists
+from elmo_tf.text.reading import encode
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
 
@@ -111,8 +111,8 @@ def sentence_scores(
     # Not the function itself: TensorFlow warns of functions that are traced many times.
     log_probs = tf.function(window_log_probs, autograph=False).get_concrete_function(window, window)
     queries = (
-        (_sentence_tokens(sentence, f"Sentence {index}"), None)
-        for index, sentence in enumerate(warn_of_raw_text(sentence_items(sentences)))
+        (_without_whitespace(index, tokens), None)
+        for index, tokens in enumerate(warn_of_raw_text(token_lists(sentences)))
     )
     run = functools.partial(_batch_scores, model, log_probs)
     return in_batches(queries, batch_tokens, run, _num_tokens)
@@ -200,21 +200,20 @@ def sentence_substitutes(
     # An unknown token's id would be that of <UNK>.
     allowed[model.vocabulary.ids([token for token in exclude if token in model.vocabulary])] = False
     run = functools.partial(_batch_substitutes, model, min(top_n, int(allowed.sum())), allowed)
-    queries = _queries(sentence_items(sentences), positions)
+    queries = _queries(token_lists(sentences), positions)
     return in_batches(queries, batch_tokens, run, _num_tokens)
 
 
 def _queries(
-    sentences: Iterable[Sentence], positions: Iterable[Iterable[int]]
+    sentences: Iterable[list[str]], positions: Iterable[Iterable[int]]
 ) -> Iterator[tuple[list[str], list[int]]]:
     """Yields the tokens of each sentence and their positions."""
-    for index, (sentence, places) in enumerate(itertools.zip_longest(sentences, positions)):
-        if sentence is None or places is None:
+    for index, (tokens, places) in enumerate(itertools.zip_longest(sentences, positions)):
+        if tokens is None or places is None:
             raise ValueError(
                 "`sentences` and `positions` differ in length. For each sentence, pass a list of "
                 "positions."
             )
-        tokens = _sentence_tokens(sentence, f"Sentence {index}")
         name = f"Sentence {index}: `positions`"
         if not isinstance(places, Iterable):
             raise TypeError(f"{name} must be a list of integers. Received: {places!r}")
@@ -223,7 +222,7 @@ def _queries(
             if not isinstance(place, int | np.integer):
                 raise TypeError(f"{name} must be integers. Received: {place!r}")
             check_position(name, place, len(tokens))
-        yield tokens, places
+        yield _without_whitespace(index, tokens), places
 
 
 def check_position(argument: str, position: int, num_tokens: int) -> None:
@@ -271,13 +270,12 @@ def _num_tokens(query: tuple[list[str], Any]) -> int:
     return len(query[0])
 
 
-def _sentence_tokens(sentence: Any, name: str) -> list[str]:
-    """Returns the tokens of a sentence without whitespace; error messages call it `name`."""
-    tokens = [decode(token) for token in tokens_of(name, sentence)]
+def _without_whitespace(index: int, tokens: list[str]) -> list[str]:
+    """The tokens of a sentence, which must not contain whitespace, as boundaries do."""
     for token in tokens:
         if token.split() != [token]:
             raise ValueError(
-                f"A token must not be empty or contain whitespace. {name} contains {token!r}. "
+                f"A token must not contain whitespace. Sentence {index} contains {token!r}. "
                 "To have a sentence split, pass it as one str."
             )
     return tokens

@@ -1,7 +1,7 @@
-"""Conversion and checks of sentences, tokens and ids: the inputs of a biLM, or any iterable."""
+"""Anything ─► sentences: lists of tokens for Python code, or the tensors that a biLM reads."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -9,70 +9,115 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.text.reading import decode, encode
-from elmo_tf.text.sentences import has_whitespace, split_tokens, string_tensor
+from elmo_tf.text.sentences import has_whitespace, split_tokens
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
+Sentence = str | bytes | Sequence[str | bytes]  # a text, or a list of tokens
 
 
-def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
-    """Converts the inputs and lengths of a call of a `BiLM` to tensors and checks them.
+def token_lists(
+    sentences: Any, name: str = "sentences", keep_text: bool = False
+) -> Iterator[list[str]]:
+    """Converts any collection of sentences to lists of tokens.
 
-    All later code of a call relies on these checks. In a graph they run with the graph; symbolic
-    Keras tensors are checked when the model is called on values.
+    Args:
+        sentences: any iterable of sentences: a list, a generator, an array, a column or a data
+            frame of one column (pandas, polars, pyarrow), a string tensor (batch,), tokens
+            (batch, token) padded with `""`, a ragged tensor, or a `tf.data.Dataset` of strings. A
+            sentence is a string, which is split as by `str.split()`, or a list of tokens.
+        name: of the argument, for the errors.
+        keep_text: whether to yield strings unsplit, as `str`. Defaults to False.
 
-    Returns the inputs, see `as_tensor`, of which sentences with `lengths` are split into tokens;
-    and the lengths, int32 (batch,), or None for sentences (batch,) and for symbolic tensors without
-    `lengths`.
-
-    Raises:
-        TypeError: `lengths` are not integers, or see `as_tensor`.
-        ValueError: see `as_tensor`, `row_lengths` and `refuse_sentences_as_tokens`.
-    """
-    inputs = column_of_table(inputs, "inputs")
-    if lengths is None:  # `lengths` imply that the rows are tokens
-        inputs = refuse_sentences_as_tokens(inputs)
-    else:
-        lengths = _integer_tensor(lengths)
-    inputs = as_tensor(inputs)
-    is_symbolic = any(isinstance(tensor, keras.KerasTensor) for tensor in (inputs, lengths))
-    if is_symbolic or (inputs.shape.rank == 1 and lengths is None):
-        return inputs, lengths
-    if inputs.shape.rank == 1:
-        inputs = token_batch(inputs)[0]
-    return inputs, row_lengths(is_token(inputs), lengths)
-
-
-def as_tensor(inputs: Any) -> Any:
-    """Converts inputs of a `BiLM` to a dense tensor; returns symbolic tensors unchanged.
-
-    Returns a string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3, with at
-    least one token position.
+    Yields:
+        The tokens of each sentence, `str`, without the empty ones at its end, which are padding.
 
     Raises:
-        TypeError: a single string, a mixture of types, or an unsupported type.
-        ValueError: unsupported number of axes, or rows of char ids of different lengths.
+        TypeError: `sentences` is a single string, a table of several columns, or no collection of
+            sentences; or an item is no sentence. The items of an iterator are checked when they
+            are read, all others at once.
+        ValueError: an empty token precedes a real one, or an array (batch, token) holds sentences
+            instead of tokens.
     """
-    if isinstance(inputs, str | bytes):
-        raise TypeError(
-            "A batch of sentences is required, not a single string: put it in a list. "
-            f"Received: {inputs!r}"
-        )
-    if isinstance(inputs, keras.KerasTensor):
-        if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
-            raise ValueError(
-                f"A biLM reads strings or integer ids, not {inputs.dtype}. "
-                'Use keras.Input((), dtype="string") as the input of Elmo.'
+    sentences = _collection(sentences, name)
+    if isinstance(sentences, list | tuple):
+        for index, sentence in enumerate(sentences):
+            _check_sentence(index, sentence)
+    return (_checked_tokens(*item, keep_text) for item in enumerate(sentences))
+
+
+def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
+    """Any collection of sentences as an iterable of Python objects."""
+    if isinstance(sentences, np.ndarray | tf.Tensor) and sentences.ndim == 0:
+        sentences = np.asarray(sentences).item()
+    _refuse_string(sentences, name)
+    sentences = column_of_table(sentences, name)
+    if isinstance(sentences, tf.data.Dataset):
+        if sentences.element_spec != tf.TensorSpec((), tf.string):
+            raise TypeError(
+                f"A dataset of `{name}` must have one string per element (after a batch, call "
+                f"`unbatch()`). Received elements of: {sentences.element_spec}"
             )
-        return _check_rank(inputs)
-    if isinstance(inputs, tf.RaggedTensor):
-        inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
-    elif isinstance(inputs, list | tuple):
-        inputs = _from_lists(list(inputs))
-    elif not isinstance(inputs, np.ndarray) or inputs.dtype.kind in "OUST":
-        column = list_of_column(inputs)
-        inputs = inputs if column is None else _from_lists(column)
-    inputs = _check_rank(_check_dtype(inputs))
-    return inputs if inputs.shape.rank == 1 else with_a_token(inputs)
+        return sentences.as_numpy_iterator()
+    if isinstance(sentences, tf.RaggedTensor):
+        return sentences.to_list()
+    if isinstance(sentences, np.ndarray) and sentences.ndim == 2:
+        refuse_sentences_as_tokens(_padded_tokens(sentences.tolist()))
+    if isinstance(sentences, tf.Tensor):
+        sentences = refuse_sentences_as_tokens(sentences).numpy()
+    if (column := list_of_column(sentences)) is not None:
+        return column
+    if not isinstance(sentences, Iterable) or isinstance(sentences, set | frozenset):  # no order
+        raise TypeError(
+            f"`{name}` must be sentences: a list of strings or of lists of tokens, for example. "
+            f"Received: {sentences!r:.60} (of type {type(sentences).__name__})"
+        )
+    return sentences
+
+
+def _refuse_string(sentences: Any, name: str) -> None:
+    if isinstance(sentences, str | bytes):
+        raise TypeError(
+            f"`{name}` must be several sentences, not one string: {sentences!r:.60}. Put it in a "
+            "list."
+        )
+
+
+def _check_sentence(index: int, sentence: Any) -> None:
+    """Raises `TypeError` unless a value is a string or a list of tokens."""
+    if isinstance(sentence, str | bytes):
+        return
+    wrong, value = f"Sentence {index} is {sentence!r:.80}", sentence
+    if isinstance(sentence, list | tuple | np.ndarray):
+        others = (i for i, token in enumerate(sentence) if not isinstance(token, str | bytes))
+        if (position := next(others, None)) is None:
+            return
+        value = sentence[position]
+        wrong = f"Token {position} of sentence {index} is {value!r:.80}"
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        wrong += '. Replace missing values, for example by df["text"].fillna("")'
+    raise TypeError(f"A sentence must be a str or a list of tokens (str). {wrong}.")
+
+
+def _tokens(index: int, sentence: Any) -> list[str]:
+    """The tokens of a sentence, with those that are padding."""
+    if isinstance(sentence, str | bytes):
+        return decode(sentence).split()
+    _check_sentence(index, sentence)
+    return list(map(decode, sentence))
+
+
+def _checked_tokens(index: int, sentence: Any, keep_text: bool) -> Any:
+    if keep_text and isinstance(sentence, str | bytes):
+        return decode(sentence)
+    tokens = _tokens(index, sentence)
+    while tokens and not tokens[-1]:
+        tokens.pop()
+    if "" in tokens:
+        raise ValueError(
+            f'An empty token ("") precedes a real token in sentence {index}: {sentence!r:.80}. '
+            "Empty tokens are padding and belong at the end."
+        )
+    return tokens
 
 
 def column_of_table(sentences: Any, name: str) -> Any:
@@ -95,31 +140,83 @@ def column_of_table(sentences: Any, name: str) -> Any:
     )
 
 
-def refuse_sentences_as_tokens(strings: Any) -> Any:
-    """Returns `strings` if an array of shape (batch, token) contains tokens and not sentences.
+def list_of_column(column: Any) -> list | None:
+    """The values of an array, or of a column of a table; None for anything else."""
+    methods = (getattr(column, name) for name in TO_LIST if hasattr(column, name))
+    return next((to_list() for to_list in methods), None)
+
+
+def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
+    """Converts the inputs and lengths of a call of a `BiLM` to tensors and checks them.
+
+    All later code of a call relies on these checks. In a graph they run with the graph; symbolic
+    Keras tensors are checked when the model is called on values.
+
+    Returns the inputs, see `as_tensor`, of which sentences with `lengths` are split into tokens;
+    and the lengths, int32 (batch,), or None for a tensor of sentences and for symbolic tensors
+    without `lengths`.
+
+    Raises:
+        TypeError: `lengths` are not integers, or see `as_tensor`.
+        ValueError: see `as_tensor`, `row_lengths` and `refuse_sentences_as_tokens`.
+    """
+    inputs = column_of_table(inputs, "inputs")
+    is_array = isinstance(inputs, tf.Tensor | np.ndarray)
+    inputs = as_tensor(inputs)
+    if lengths is not None:
+        lengths = _integer_tensor(lengths)
+    elif is_array:  # `lengths` imply that the rows are tokens
+        inputs = refuse_sentences_as_tokens(inputs)
+    is_symbolic = any(isinstance(tensor, keras.KerasTensor) for tensor in (inputs, lengths))
+    if is_symbolic or (inputs.shape.rank == 1 and lengths is None):
+        return inputs, lengths
+    if inputs.shape.rank == 1:
+        inputs = token_batch(inputs)[0]
+    return inputs, row_lengths(is_token(inputs), lengths)
+
+
+def as_tensor(inputs: Any) -> Any:
+    """Converts inputs of a `BiLM` to a dense tensor; returns symbolic tensors unchanged.
+
+    Returns a string tensor, tokens (batch, token) or a tensor of sentences (batch,); or an int32
+    tensor of rank 2 or 3. There is at least one token position.
+
+    Raises:
+        TypeError: a single string, or an unsupported type.
+        ValueError: unsupported number of axes, or rows of char ids of different lengths.
+    """
+    _refuse_string(inputs, "inputs")
+    if isinstance(inputs, keras.KerasTensor):
+        if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
+            raise ValueError(
+                f"A biLM reads strings or integer ids, not {inputs.dtype}. "
+                'Use keras.Input((), dtype="string") as the input of Elmo.'
+            )
+        return _check_rank(inputs)
+    if isinstance(inputs, tf.RaggedTensor):
+        inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
+    elif not isinstance(inputs, np.ndarray) or inputs.dtype.kind in "OUST":
+        rows = inputs if isinstance(inputs, list | tuple) else list_of_column(inputs)
+        inputs = inputs if rows is None else _ids_or_tokens(rows)
+    inputs = _check_rank(_check_dtype(inputs))
+    return inputs if inputs.shape.rank == 1 else with_a_token(inputs)
+
+
+def refuse_sentences_as_tokens(strings: tf.Tensor) -> tf.Tensor:
+    """Returns a tensor if strings of shape (batch, token) are tokens and not sentences.
 
     A token may contain whitespace, as in "10 000", but only sentences contain it in a column of its
-    own, (batch, 1), or in more than half of all strings. Lists of lists are not checked.
+    own, (batch, 1), or in more than half of all strings.
 
     Raises:
         ValueError: the strings are sentences (in a graph, `tf.errors.InvalidArgumentError` when it
             runs).
     """
-    if isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
+    if strings.dtype != tf.string or strings.shape.rank != 2:
         return strings
-    if isinstance(strings, tf.Tensor):
-        if strings.dtype != tf.string or strings.shape.rank != 2:
-            return strings
-        table = strings
-    else:
-        if len(getattr(strings, "shape", ())) != 2:
-            return strings
-        rows = np.asarray(strings)
-        items = [item if isinstance(item, str | bytes) else "" for item in rows.ravel().tolist()]
-        table = tf.reshape(string_tensor(items), rows.shape)
-    has_space = has_whitespace(table)
-    num_tokens = tf.math.count_nonzero(is_token(table), dtype=tf.int32)
-    limit = tf.where(tf.shape(table)[1] == 1, 0, num_tokens // 2)
+    has_space = has_whitespace(strings)
+    num_tokens = tf.math.count_nonzero(is_token(strings), dtype=tf.int32)
+    limit = tf.where(tf.shape(strings)[1] == 1, 0, num_tokens // 2)
     return checked(
         strings,
         tf.math.count_nonzero(has_space, dtype=tf.int32) <= limit,
@@ -233,34 +330,27 @@ def _integer_tensor(lengths: Any) -> Any:
     return tensor if symbolic else tf.cast(tensor, tf.int32)
 
 
-def _from_lists(rows: list) -> tf.Tensor | np.ndarray:
-    if not rows:
-        return tf.zeros((0,), tf.string)
+def _ids_or_tokens(rows: Sequence[Any]) -> tf.Tensor | np.ndarray:
+    """Nested lists of ids as an array, or else sentences as a string tensor (batch, token)."""
     rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
-    are_sentences = [isinstance(row, str | bytes) for row in rows]
-    if all(are_sentences):
-        return tf.constant([encode(row) for row in rows], dtype=tf.string)
-    are_lists = [isinstance(row, list | tuple) for row in rows]
-    if not all(are_lists):
-        most_are_lists = sum(are_lists) > sum(are_sentences)
-        index = (are_lists if most_are_lists else are_sentences).index(False)
-        kind = "list of tokens" if most_are_lists else "sentence"
-        raise TypeError(f"Item {index} is {rows[index]!r:.80}; every item must be a {kind}.")
-    tokens = [token for row in rows for token in row]
-    if tokens and not any(isinstance(token, str | bytes) for token in tokens):
-        try:
-            return np.asarray(rows)
-        except ValueError:
-            raise ValueError(
-                "Char ids must be one array (batch, token, char), but the rows have different "
-                "lengths. Pad them with zeros."
-            ) from None
-    for index, row in enumerate(rows):
-        for token in row:
-            if not isinstance(token, str | bytes):
-                raise TypeError(f"A token of item {index} of the batch is not a str: {token!r}.")
-    values = tf.constant([encode(token) for token in tokens], dtype=tf.string)
-    return tf.RaggedTensor.from_row_lengths(values, [len(row) for row in rows]).to_tensor("")
+    items = [item for row in rows if isinstance(row, list | tuple) for item in row]
+    if not items or any(isinstance(item, str | bytes) for item in (*items, *rows)):
+        return _padded_tokens(rows)
+    try:
+        return np.asarray(rows)
+    except ValueError:
+        raise ValueError(
+            "Char ids must be one array (batch, token, char), but the rows have different "
+            "lengths. Pad them with zeros."
+        ) from None
+
+
+def _padded_tokens(rows: Sequence[Any]) -> tf.Tensor:
+    """Sentences as a string tensor (batch, token), padded with `""`."""
+    sentences = [[encode(token) for token in _tokens(*item)] for item in enumerate(rows)]
+    width = max(map(len, sentences), default=0)
+    padded = [tokens + [b""] * (width - len(tokens)) for tokens in sentences]
+    return tf.constant(padded, tf.string, (len(padded), width))
 
 
 def _check_dtype(inputs: Any) -> tf.Tensor:
@@ -298,103 +388,3 @@ def _check_rank(inputs: Any) -> Any:
             f"Received: {dtype} of shape {tuple(inputs.shape)}."
         )
     return inputs
-
-
-Sentence = str | bytes | Sequence[str | bytes]  # a text, or a list of tokens
-
-
-def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence]:
-    """Checks that a value is a collection of sentences, and returns one that yields them.
-
-    Args:
-        sentences: any iterable of sentences: a list, a generator, an array, a column or a data
-            frame of one column (pandas, polars, pyarrow), a string tensor (batch,), tokens
-            (batch, token) padded with `""`, a ragged tensor, or a `tf.data.Dataset` of strings.
-            The items of iterators are not checked.
-        name: of the argument, for the errors.
-
-    Raises:
-        TypeError: `sentences` is a single string, a table of several columns, or no collection of
-            sentences; or an item is no sentence.
-        ValueError: an array (batch, token) holds sentences instead of tokens.
-    """
-    if isinstance(sentences, np.ndarray | tf.Tensor) and sentences.ndim == 0:
-        sentences = np.asarray(sentences).item()
-    if isinstance(sentences, str | bytes):
-        raise TypeError(
-            f"`{name}` must be several sentences, not one string: {sentences!r:.60}. Put it in a "
-            "list."
-        )
-    sentences = column_of_table(sentences, name)
-    if isinstance(sentences, tf.data.Dataset):
-        if sentences.element_spec != tf.TensorSpec((), tf.string):
-            raise TypeError(
-                f"A dataset of `{name}` must have one string per element (after a batch, call "
-                f"`unbatch()`). Received elements of: {sentences.element_spec}"
-            )
-        return sentences.as_numpy_iterator()
-    if isinstance(sentences, tf.RaggedTensor):
-        return sentences.to_list()
-    refuse_sentences_as_tokens(sentences)
-    if isinstance(sentences, tf.Tensor):
-        sentences = sentences.numpy()
-    if isinstance(sentences, np.ndarray):
-        is_padded = sentences.ndim > 1
-        sentences = sentences.tolist()
-        if is_padded:
-            sentences = [_without_padding(row) for row in sentences]
-    elif (column := list_of_column(sentences)) is not None:
-        sentences = column
-    if isinstance(sentences, list | tuple):
-        for index, sentence in enumerate(sentences):
-            check_sentence(f"Sentence {index}", sentence)
-    if not isinstance(sentences, Iterable) or isinstance(sentences, set | frozenset):  # no order
-        raise TypeError(
-            f"`{name}` must be sentences: a list of strings or of lists of tokens, for example. "
-            f"Received: {sentences!r:.60} (of type {type(sentences).__name__})"
-        )
-    return sentences
-
-
-def list_of_column(column: Any) -> list | None:
-    """The values of an array, or of a column of a table; None for anything else."""
-    methods = (getattr(column, name) for name in TO_LIST if hasattr(column, name))
-    return next((to_list() for to_list in methods), None)
-
-
-def _without_padding(tokens: list) -> list:
-    while tokens and tokens[-1] in ("", b""):
-        tokens.pop()
-    return tokens
-
-
-def token_bytes(index: int, sentence: Any) -> list[bytes]:
-    """The tokens of a sentence as UTF-8; `index` identifies the sentence in error messages."""
-    tokens = [encode(token) for token in tokens_of(f"Sentence {index}", sentence)]
-    if b"" in tokens:
-        raise ValueError(f"Sentence {index} contains an empty token: {sentence!r}.")
-    return tokens
-
-
-def tokens_of(name: str, sentence: Any) -> Sequence[str | bytes]:
-    """The tokens of a sentence, which is split unless it is a list; errors call it `name`."""
-    if isinstance(sentence, str | bytes):
-        return decode(sentence).split()
-    check_sentence(name, sentence)
-    return sentence
-
-
-def check_sentence(name: str, sentence: Any) -> None:
-    """Raises `TypeError` unless a value is a `str` or a list of tokens."""
-    if isinstance(sentence, str | bytes):
-        return
-    wrong, value = f"{name} is {sentence!r:.80}", sentence
-    if isinstance(sentence, list | tuple | np.ndarray):
-        others = (i for i, token in enumerate(sentence) if not isinstance(token, str | bytes))
-        if (index := next(others, None)) is None:
-            return
-        value = sentence[index]
-        wrong = f"Token {index} of {name.lower()} is {value!r:.80}"
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        wrong += '. Replace missing values, for example by df["text"].fillna("")'
-    raise TypeError(f"A sentence must be a str or a list of tokens (str). {wrong}.")

@@ -129,8 +129,8 @@ def test_an_endless_input_is_read_lazily(scorer, scores, language_model):
             r"a str or a list of tokens \(str\)\. Token 0 of sentence 1",
         ),
         (["the", 3], TypeError, r"a str or a list of tokens \(str\)\. Sentence 1 is 3"),
-        ([["the", ""]], ValueError, r"or contain whitespace\. Sentence 0 contains ''"),
-        ([["New York"]], ValueError, r"or contain whitespace\. Sentence 0 contains 'New York'"),
+        ([["", "the"]], ValueError, r"precedes a real token in sentence 0"),
+        ([["New York"]], ValueError, r"not contain whitespace\. Sentence 0 contains 'New York'"),
     ],
 )
 def test_wrong_sentences_are_errors(scorer, language_model, sentences, error, message):

@@ -146,14 +146,12 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ("one sentence", r"batch of sentences is required, not a single string.*'one sentence'"),
+        ("one sentence", r"`inputs` must be several sentences, not one string: 'one sentence'"),
         (None, r"reads sentences \(str\), lists of tokens, or integer ids. Received: None"),
         (np.zeros((2, 3, 4)), r"Received: a tensor of float64"),
-        (np.array(["a b", "c", np.nan], object), r"^Item 2 is nan; every item must be a sentence"),
-        (["a", ["b"]], r"^Item 1 is \['b'\]; every item must be a sentence.$"),
-        ([["a"], 7], r"^Item 1 is 7; every item must be a list of tokens.$"),
-        (["a b", ["c"], ["d"]], r"^Item 0 is 'a b'; every item must be a list of tokens.$"),
-        ([["a", "b"], [None]], r"A token of item 1 of the batch is not a str: None"),
+        (np.array(["a b", "c", np.nan], object), r"Sentence 2 is nan. Replace missing values"),
+        ([["a"], 7], r"A sentence must be a str or a list of tokens \(str\). Sentence 1 is 7.$"),
+        ([["a", "b"], [None]], r"Token 0 of sentence 1 is None"),
         (pandas.DataFrame({"a": ["b"], "c": 1}), r"`inputs` must be sentences, not a table"),
     ],
 )

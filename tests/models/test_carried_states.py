@@ -82,7 +82,7 @@ def test_an_invalid_warm_start_raises_an_error_and_changes_no_state(fresh_bilm):
 
     with pytest.raises(ValueError, match=r"`sentences` is empty: pass at least one sentence"):
         bilm.warm_start([])
-    with pytest.raises(TypeError, match=r"of the batch is not a str: 7"):
+    with pytest.raises(TypeError, match=r"Token 1 of sentence 0 is 7"):
         bilm.warm_start(["some", ["text", 7]])
 
     np.testing.assert_array_equal(bilm.initial_state, before)

@@ -9,10 +9,8 @@ import tensorflow as tf
 from elmo_tf.text.inputs import (
     checked_inputs,
     is_token,
-    refuse_sentences_as_tokens,
     row_lengths,
-    sentence_items,
-    token_bytes,
+    token_lists,
 )
 
 SENTENCES = [["The cat sat"], ["Fine"], ["두\u3000단어"]]
@@ -24,21 +22,18 @@ SENTENCES = [["The cat sat"], ["Fine"], ["두\u3000단어"]]
         np.array(SENTENCES),
         np.array(SENTENCES, object),
         np.array([[sentence.encode()] for [sentence] in SENTENCES]),
-        np.array([[None], *SENTENCES], object),
         tf.constant(SENTENCES),
         tf.constant([["a"], ["\u3000"]]),
         tf.constant([["The cat sat", "It sat"], ["A dog", "Fine"]]),
         np.array([["The cat sat", "It sat"], ["A dog", "Fine"]]),
     ],
-    ids=range(8),
+    ids=range(7),
 )
 def test_a_column_of_sentences_is_refused(column):
     message = r"Pass sentences as strings of shape \(batch,\).*whitespace in row: \[[01]\]"
     with pytest.raises(ValueError, match=message):
-        refuse_sentences_as_tokens(column)
+        token_lists(column)
     with pytest.raises(ValueError, match=message):
-        sentence_items(column)
-    with pytest.raises((ValueError, TypeError)):
         checked_inputs(column, None)
 
 
@@ -49,7 +44,6 @@ def test_a_column_of_sentences_is_refused(column):
         tf.constant([["a"], [""]]),
         tf.constant([["a b", "c"]]),
         tf.constant(["a b", "c"]),
-        np.array([[3], [4]]),
         [["10 000"]],  # an explicit list of tokens
         tf.ragged.constant([["10 000"]]),
         np.zeros((0, 1), str),
@@ -57,7 +51,7 @@ def test_a_column_of_sentences_is_refused(column):
     ids=str,
 )
 def test_tokens_are_not_mistaken_for_a_column_of_sentences(inputs):
-    assert refuse_sentences_as_tokens(inputs) is inputs
+    checked_inputs(inputs, None)
 
 
 def test_a_column_with_lengths_is_accepted_as_tokens():
@@ -114,9 +108,19 @@ RAGGED_TOKENS = tf.ragged.constant(TOKEN_LISTS)
     ids=lambda value: type(value).__name__,
 )
 def test_all_collections_of_sentences_have_the_same_tokens(sentences):
-    found = [token_bytes(number, item) for number, item in enumerate(sentence_items(sentences))]
+    assert list(token_lists(sentences)) == TOKEN_LISTS
 
-    assert found == [[token.encode() for token in tokens] for tokens in TOKEN_LISTS]
+
+def test_strings_are_split_unless_the_text_is_kept():
+    sentences = [b"the  cat", ["10 000", ""]]
+
+    assert list(token_lists(sentences)) == [["the", "cat"], ["10 000"]]
+    assert list(token_lists(sentences, keep_text=True)) == ["the  cat", ["10 000"]]
+
+
+def test_an_empty_token_before_a_real_one_is_refused():
+    with pytest.raises(ValueError, match=r"precedes a real token in sentence 1: \['', 'b'\]"):
+        list(token_lists([["a"], ["", "b"]]))
 
 
 @pytest.mark.parametrize(
@@ -142,4 +146,4 @@ def test_all_collections_of_sentences_have_the_same_tokens(sentences):
 )
 def test_other_values_are_refused(value, message):
     with pytest.raises(TypeError, match=message):
-        sentence_items(value, "texts")
+        token_lists(value, "texts")

@@ -30,7 +30,7 @@ def test_strings_and_lists_of_tokens_give_the_requested_outputs(address, batch_s
     [
         ([["a"], ["b", 5]], "Token 1 of sentence 1 is 5"),
         (["a", ["d"]], r"sentence 1 is \['d'\] and has another type than"),
-        ([["a"], ["", "c"]], "Sentence 1 has an empty token"),
+        ([["a"], ["", "c"]], "precedes a real token in sentence 1"),
         ("abc", "not one string: 'abc'"),
     ],
 )
