@@ -25,7 +25,7 @@ from serving_requests import infos
     ],
 )
 def test_requests_are_limited_in_sentences_and_tokens(limits, sizes):
-    sentences = ["a bb", "c", "d e f", b"g", "h i"]
+    sentences = ["a bb", "c", "d e f", "g", "h i"]
     for kind in (sentences, [sentence.split() for sentence in sentences]):
         batches = list(sentence_batches(checked_sentences(kind), *limits))
         assert [len(batch) for batch in batches] == sizes
