@@ -59,7 +59,6 @@ def _parse() -> argparse.Namespace:
         "--servers", nargs="+", default=list(_SERVERS), choices=_SERVERS, help="default: both"
     )
     for name, kind, default, help in (
-        ("cache-tokens", int, 50_000, "distinct tokens whose vectors are cached"),
         ("rounds", int, 3, "rounds of each server"),
         ("seconds", float, 10, "length of a round"),
     ):
@@ -76,7 +75,7 @@ def _export(arguments: argparse.Namespace, folder: Path) -> Path:
     from elmo_tf.saved_models import export
 
     bilm = BiLM(BiLMConfig.preset(arguments.preset))
-    export(bilm, folder / "exported", cache_tokens=arguments.cache_tokens)
+    export(bilm, folder / "exported")
     return folder / "exported"
 
 

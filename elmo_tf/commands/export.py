@@ -10,7 +10,7 @@ from elmo_tf.commands.options import (
     Precision,
     subcommand,
 )
-from elmo_tf.settings import Natural, checked_dataclass, setting
+from elmo_tf.settings import checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
@@ -32,9 +32,6 @@ class _ExportOptions:
         "text file; TF Serving embeds its first sentences when it loads the model, so that the "
         "first requests are fast",
         metavar="TEXT",
-    )
-    cache_tokens: Natural = setting(
-        0, "number of distinct tokens whose vectors are cached between requests; 0 for no cache"
     )
     overwrite: Overwrite = False
 
@@ -62,7 +59,6 @@ def export(options: _ExportOptions) -> None:
         PunctuationSplitter() if options.raw_text else None,
         vocabulary,
         warmup,
-        cache_tokens=options.cache_tokens,
     )
     print(path)
 

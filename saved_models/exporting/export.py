@@ -44,7 +44,6 @@ def export(
     vocabulary: Vocabulary | None = None,
     warmup: Sequence[Sentence] = (),
     check: bool = True,
-    cache_tokens: int = 0,
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
 
@@ -65,7 +64,6 @@ def export(
             most the first 32 are used.
         check: whether to compare the written model with the live model, which takes most of the
             time.
-        cache_tokens: see `Exported`.
 
     Returns:
         The path of the version.
@@ -81,7 +79,7 @@ def export(
     if isinstance(bilm_or_elmo, Elmo):
         warn_of_layer_norm(bilm_or_elmo)
     with new_version(directory, version, overwrite) as (part, path):
-        exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer, cache_tokens)
+        exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer)
         vocabulary = exported.bilm.vocabulary or vocabulary
         with tempfile.TemporaryDirectory() as assets:
             write_json(Path(assets, OPTIONS_FILE), exported.bilm.config.to_options())

@@ -89,10 +89,7 @@ class ExportedElmo(keras.layers.Layer):
             outputs = model(inputs, training=bool(training and self.trainable))
         else:
             tokens, lengths = token_batch(inputs, lengths)
-            of_tokens = model.signatures["tokens"]
-            if self.trainable:  # the signature may cache vectors, which have no gradients
-                of_tokens = getattr(model, "of_tokens", of_tokens)
-            outputs = of_tokens(tokens=tokens, sequence_len=lengths)
+            outputs = model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
         vectors = outputs["elmo"]
         if self.trainable:
             for penalty in getattr(model, "regularization_losses", ()):

@@ -5,11 +5,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from elmo_tf.config_checks import check_choice, check_int
+from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, add_boundaries
 from elmo_tf.processors import PRECISIONS
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch, with_a_token
 from elmo_tf.text.sentences import WHITESPACE
@@ -17,8 +16,6 @@ from elmo_tf.text.sentences import WHITESPACE
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
 TOKENS = tf.TensorSpec((None, None), tf.string, name="tokens")
 SEQUENCE_LEN = tf.TensorSpec((None,), tf.int32, name="sequence_len")
-# A token has no whitespace, so these keys are not tokens.
-_BOUNDARY_KEYS = (" <S>", " </S>")
 # Unicode's punctuation and symbols.
 _PUNCTUATION = r"[\pP\pS]"
 
@@ -48,9 +45,6 @@ class Exported(tf.train.Checkpoint):
         tokenizer: has `split_with_offsets`, like the splitters of tensorflow-text; adds the
             signature `text` for raw text. It also returns `tokens`, string (batch, token) padded
             with `""`, and their byte offsets `starts` and `ends`, int64 (batch, token).
-        cache_tokens: int >= 0. Number of distinct tokens whose vectors the signatures keep in
-            memory from request to request, see `TokenCache`. The signatures then have no gradients
-            and do not see later changes of the weights; `__call__` does. Defaults to 0: no cache.
 
     Attributes:
         variables, trainable_variables, regularization_losses: the reusable SavedModel interface.
@@ -71,10 +65,8 @@ class Exported(tf.train.Checkpoint):
         precision: str | None = None,
         free_characters: bool = False,
         tokenizer: Any = None,
-        cache_tokens: int = 0,
     ):
         super().__init__()
-        check_int(cache_tokens, "cache_tokens", ge=0)
         if tokenizer is not None and not hasattr(tokenizer, "split_with_offsets"):
             raise TypeError(
                 "`tokenizer` must have a method split_with_offsets, like PunctuationSplitter and "
@@ -101,7 +93,7 @@ class Exported(tf.train.Checkpoint):
         self._untracked = SimpleNamespace(of_vectors=of_vectors, tokenizer=tokenizer)
         for training in (False, True):
             self.__call__.get_concrete_function(SENTENCES, training=training)
-        self._add_signatures(free_characters, cache_tokens)
+        self._add_signatures(free_characters)
 
     @tf.function(autograph=False)
     def __call__(self, strings: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
@@ -111,18 +103,18 @@ class Exported(tf.train.Checkpoint):
     @tf.function(input_signature=[SENTENCES], autograph=False)
     def of_sentences(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signatures `default` and `serving_default`."""
-        return self.signatures["tokens"](*token_batch(strings, None))
+        return self.of_tokens(*token_batch(strings, None))
 
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
     def of_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokens`. Elements beyond the length of a sentence are ignored."""
         return self._outputs(tokens, sequence_len)
 
-    def _add_signatures(self, free_characters: bool, cache_tokens: int) -> None:
+    def _add_signatures(self, free_characters: bool) -> None:
         self.signatures.update(
             default=self.of_sentences,
             serving_default=self.of_sentences,
-            tokens=self._of_cached_tokens(cache_tokens) if cache_tokens else self.of_tokens,
+            tokens=self.of_tokens,
         )
         if self.bilm.config.char_cnn is not None:
             width = self.bilm.char_ids("").shape[-1]
@@ -132,17 +124,6 @@ class Exported(tf.train.Checkpoint):
                 self.signatures[f"mix_{index}"] = self._of_mix(index)
         if self._untracked.tokenizer is not None:
             self.signatures["text"] = self._of_text()
-
-    def _of_cached_tokens(self, capacity: int) -> Any:
-        cache = TokenCache(self.bilm, capacity)
-        self.cached_tokens = cache.table
-
-        @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
-        def of_cached_tokens(tokens, sequence_len):
-            inputs = checked_inputs(tokens, sequence_len)
-            return self._untracked.of_vectors(*cache.token_vectors(*inputs))
-
-        return of_cached_tokens
 
     def _of_char_ids(self, width: int | None) -> Any:
         spec = tf.TensorSpec((None, None, width), tf.int32, name="char_ids")
@@ -176,7 +157,7 @@ class Exported(tf.train.Checkpoint):
             padded = with_a_token(tokens.to_tensor(""))
             offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}
             offsets = {name: with_a_token(offset) for name, offset in offsets.items()}
-            outputs = self.signatures["tokens"](padded, lengths)
+            outputs = self.of_tokens(padded, lengths)
             return {**outputs, "tokens": padded, **offsets}
 
         return of_text
@@ -251,67 +232,6 @@ def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], b
             copy.set_weights(mix.get_weights())
         mixes.append(copy)
     return bilm, mixes, top_only
-
-
-class TokenCache:
-    """Token vectors of the tokens of earlier requests, in a table that the model holds in memory.
-
-    A saved model starts with an empty table. If the new tokens of a request do not all fit into the
-    table, none of them is stored. The table does not see later changes of the weights.
-
-    Args:
-        bilm: the exported biLM.
-        capacity: int >= 1. Number of tokens.
-
-    Attributes:
-        table: the table, which the exported model must track.
-    """
-
-    def __init__(self, bilm: BiLM, capacity: int):
-        self._bilm = bilm
-        self._capacity = capacity
-        self._width = bilm.config.lstm.projection_dim
-        missing = tf.fill((self._width,), float("nan"))
-        self.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.float32, missing)
-
-    def token_vectors(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """`BiLM.token_vectors`, without gradients.
-
-        Args:
-            tokens: string (batch, token).
-            lengths: int32 (batch,).
-        """
-        distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
-        index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_TOKENS
-        index, mask = add_boundaries(index, lengths)
-        found = self.table.lookup(tf.concat([_BOUNDARY_KEYS, distinct], axis=0))
-        found = tf.ensure_shape(found, (None, self._width))  # (2 + distinct token, feature)
-        is_missing = tf.math.is_nan(found[:, 0])
-        rows = tf.cond(
-            tf.reduce_any(is_missing),
-            lambda: self._encode_missing(distinct, found, is_missing),
-            lambda: tf.pad(found, [[1, 0], [0, 0]]),
-        )
-        return tf.cast(tf.gather(rows, index), self._bilm.compute_dtype), mask
-
-    def _encode_missing(
-        self, distinct: tf.Tensor, found: tf.Tensor, is_missing: tf.Tensor
-    ) -> tf.Tensor:
-        """Encodes the missing tokens, and returns all rows as `BiLM.encode_tokens` does."""
-        num_boundaries = len(_BOUNDARY_KEYS)
-        places = tf.where(is_missing[num_boundaries:])
-        missing = tf.gather_nd(distinct, places)
-        encoded = tf.cast(self._bilm.encode_tokens(missing), tf.float32)
-        keys = tf.concat([_BOUNDARY_KEYS, missing], axis=0)
-        size = tf.cast(self.table.size(), tf.int32) + tf.size(missing)
-        has_room = size <= self._capacity + num_boundaries
-        num_kept = tf.where(has_room, tf.size(keys), 0)
-        kept = self.table.insert(keys[:num_kept], encoded[1 : 1 + num_kept])
-        with tf.control_dependencies([kept]):
-            found = tf.tensor_scatter_nd_update(
-                found[num_boundaries:], places, encoded[NUM_SPECIAL_TOKENS:]
-            )
-        return tf.concat([encoded[:NUM_SPECIAL_TOKENS], found], axis=0)
 
 
 class PunctuationSplitter:

@@ -23,7 +23,6 @@ from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
 from elmo_tf.saved_models.versions import versions_in
 
 DEFAULT_BATCHING = Batching()
-_CACHE_TOKENS = 50_000  # of an exported checkpoint
 
 
 def serve(
@@ -170,7 +169,7 @@ def _exported_versions(path: Source) -> Iterator[str]:
         logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
         with open_checkpoint(path) as checkpoint:
             bilm, vocabulary = checkpoint.bilm(), checkpoint.vocabulary()
-        export(bilm, folder, vocabulary=vocabulary, check=False, cache_tokens=_CACHE_TOKENS)
+        export(bilm, folder, vocabulary=vocabulary, check=False)
         yield folder
 
 

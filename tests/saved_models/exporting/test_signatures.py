@@ -1,14 +1,11 @@
-"""Signatures and variables of `Exported`, and its cache of token vectors."""
+"""Signatures and variables of `Exported`."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from exported_models import asked_in_a_session, asked_in_python
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, char_ids
-from elmo_tf.saved_models import export, load
-from elmo_tf.saved_models.exporting.signatures import Exported, TokenCache
-from elmo_tf.saved_models.exporting.verify import verify
+from elmo_tf.saved_models.exporting.signatures import Exported
 from reference import scalar_mix as reference
 
 SENTENCES = ["the cat sat", "", "one two three four"]
@@ -89,69 +86,3 @@ def test_char_ids_padding_of_a_batching_server_is_not_a_token(exported, sentence
     np.testing.assert_array_equal(outputs["sequence_len"], expected["sequence_len"])
     np.testing.assert_allclose(outputs["elmo"][:, :2], expected["elmo"], atol=1e-5)
     np.testing.assert_allclose(outputs["elmo"][:, 2:], 0)
-
-
-# Known and new tokens, an empty sentence, and more tokens than the cache has room for.
-REQUESTS = (["the cat sat", "", "the dog"], ["the cat"], [""], ["a b c d e f g h the"], ["h g the"])
-
-
-@pytest.fixture(scope="module")
-def cached(bilm, tmp_path_factory):
-    """The path of a biLM, exported with a cache."""
-    return export(bilm, tmp_path_factory.mktemp("cached"), cache_tokens=6, check=False)
-
-
-@pytest.mark.parametrize("loaded", [asked_in_python, asked_in_a_session])
-def test_answers_with_a_cache_equal_those_of_the_bilm(cached, bilm, loaded):
-    ask = loaded(cached)
-
-    for strings in REQUESTS:
-        layers = bilm(strings)["layers"].numpy()
-        found = ask("serving_default", strings=np.array(strings, object))
-        np.testing.assert_allclose(found["word_emb"], layers[:, 0, :, :6], atol=1e-6)
-        np.testing.assert_allclose(found["lstm_outputs2"], layers[:, 2], atol=1e-5)
-
-
-@pytest.mark.more
-def test_the_written_model_with_a_cache_equals_the_live_one(cached, bilm):
-    verify(cached, Exported(bilm, cache_tokens=6))  # its gradients too
-
-
-def test_known_tokens_are_not_encoded_again_up_to_the_capacity(bilm, monkeypatch):
-    encoded = []
-    encode = bilm.encode_tokens
-
-    def watched(tokens):
-        encoded.append(tokens.numpy().tolist())
-        return encode(tokens)
-
-    monkeypatch.setattr(bilm, "encode_tokens", watched)
-    cache = TokenCache(bilm, 4)
-
-    for tokens in (["a", "b"], ["b", "a", "b"], ["c"], ["d", "e", "f"], ["d", "a"]):
-        cache.token_vectors(tf.constant([tokens]), tf.constant([len(tokens)]))
-
-    assert encoded == [[b"a", b"b"], [b"c"], [b"d", b"e", b"f"], [b"d"]]
-    assert cache.table.size() == 2 + 4  # with both boundaries
-
-
-@pytest.mark.more
-def test_a_trainable_layer_does_not_use_the_cache(cached):
-    layer = load(cached, trainable=True)
-    gradients = []
-    for inputs in (tf.constant([["the", "cat"]]), tf.constant(["the cat"])):
-        layer(inputs)
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(inputs) ** 2)
-        gradients.append(tape.gradient(loss, layer.trainable_weights))
-    for of_tokens, of_sentences in zip(*gradients, strict=True):
-        np.testing.assert_allclose(*map(tf.convert_to_tensor, (of_tokens, of_sentences)), atol=1e-6)
-
-
-def test_calls_use_changed_weights(cached, bilm):
-    loaded = tf.saved_model.load(cached)
-    strings = tf.constant(["the cat"])
-    loaded.signatures["serving_default"](strings)
-
-    loaded.trainable_variables[0].assign_add(tf.ones_like(loaded.trainable_variables[0]))
-    assert abs(loaded(strings)["word_emb"] - bilm(["the cat"])["layers"][0, 0, :, :6]).numpy().any()
