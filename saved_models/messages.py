@@ -219,7 +219,7 @@ def write_warmup(version: str | os.PathLike, sentences: Sequence[Sentence]) -> N
     """Writes requests of several sizes, with sentences and with tokens, to an exported model.
 
     Args:
-        version: the folder of the version, which contains `assets.extra`.
+        version: the folder of the version.
         sentences: at least one, from `checked_sentences`; they are repeated if there are too few.
     """
     texts = [
@@ -227,6 +227,7 @@ def write_warmup(version: str | os.PathLike, sentences: Sequence[Sentence]) -> N
         for sentence in sentences
     ]
     path = Path(version) / WARMUP_FILE
+    path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
         for size in _BATCH_SIZES:
             strings = list(itertools.islice(itertools.cycle(texts), size))

@@ -37,23 +37,13 @@ def check_new_version(directory: str | os.PathLike, version: int, overwrite: boo
     refuse_directory(directory / str(version), overwrite, VERSION_FILES, remedy)
 
 
-def needed_operations(path: str | os.PathLike) -> list[str]:
-    """Returns the sorted names of the SavedModel's operations that are not in TensorFlow itself."""
-    content = saved_model_pb2.SavedModel()
-    content.ParseFromString((Path(path) / "saved_model.pb").read_bytes())
-    names = {
-        operation.name
-        for graph in content.meta_graphs
-        for operation in graph.meta_info_def.stripped_op_list.op
-    }
-    return sorted(name for name in names if not hasattr(tf.raw_ops, name))
-
-
 def register_operations(path: str | os.PathLike) -> None:
-    """Registers the operations of tensorflow-text, if a SavedModel needs them to be loaded."""
+    """Imports tensorflow-text if a SavedModel has operations that are not in TensorFlow itself."""
+    content = saved_model_pb2.SavedModel()
     try:
-        needed = needed_operations(path)
+        content.ParseFromString((Path(path) / "saved_model.pb").read_bytes())
     except (OSError, DecodeError):
         return  # TensorFlow reports unreadable files when it loads them
-    if needed:
-        import tensorflow_text  # noqa: F401 - importing it registers them
+    operations = [op for g in content.meta_graphs for op in g.meta_info_def.stripped_op_list.op]
+    if not all(hasattr(tf.raw_ops, operation.name) for operation in operations):
+        import tensorflow_text  # noqa: F401 - importing it registers its operations

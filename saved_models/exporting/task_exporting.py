@@ -13,7 +13,6 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.export import (
     new_version,
     warn_of_layer_norm,
-    write_model_card,
     write_saved_model,
 )
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
@@ -31,24 +30,6 @@ from elmo_tf.text.sentences import split_tokens
 
 LABELS_FILE = "labels.txt"
 _PREDICATE = tf.TensorSpec((None,), tf.int32, name="predicate")
-_MEANINGS = {
-    "label": "the most probable label",
-    "probabilities": "of each label, in the order of assets/labels.txt",
-    "sequence_len": "number of tokens of each sentence",
-    "tags": 'the label of each token, padded with ""',
-    "answer": "the tokens of the answer, joined by spaces",
-    "answer_start": "index of the answer's first token in the passage, from 0",
-    "answer_end": "index of the answer's last token",
-    "probability": "of the answer, among all spans of the passage that may be one",
-    "mention_start": "index of a mention's first token in the document, from 0, padded with -1",
-    "mention_end": "index of a mention's last token, padded with -1",
-    "entity": "number of the entity of a mention, from 0, padded with -1",
-}
-_PROPOSITIONS = (
-    "`propositions` takes plain sentences and has other outputs: `predicate`, int32 (?, ?), the "
-    "index of the token of each predicate that is found, from 0, padded with -1; and `roles`, "
-    'string (?, ?), the labels of all tokens for it, joined by spaces, padded with "".'
-)
 
 
 def export_task(
@@ -62,8 +43,7 @@ def export_task(
 
     The SavedModel includes the biLM: it maps strings to labels and probabilities. It is loaded in
     Python and in a session, as a server does, and compared with the live model; the folder appears
-    only if they agree. `assets/labels.txt` contains the labels, `assets.extra` a model card
-    (README.md).
+    only if they agree. `assets/labels.txt` contains the labels.
 
     Args:
         model: a `TaskModel` or an `Ensemble`.
@@ -88,7 +68,6 @@ def export_task(
         if check:
             compare_signatures(part, exported.signatures, exported.examples, TOLERANCES["float32"])
             check_weights(part, exported.variables)
-        _write_card(part, exported)
     return os.fspath(path)
 
 
@@ -110,7 +89,6 @@ class ExportedTask(tf.train.Checkpoint):
     Attributes:
         signatures: the functions by signature name.
         examples: inputs of each signature, for verification.
-        note: how strings are written that are not sentences.
 
     Raises:
         TypeError: `model` is not a `TaskModel`.
@@ -144,8 +122,6 @@ class ExportedTask(tf.train.Checkpoint):
         # Not by assignment: TensorFlow would track and save Keras weights a second time.
         vars(self).update(
             model=model,
-            members=members,
-            note=signatures["default"].note,
             signatures={name: signature.function for name, signature in signatures.items()},
             examples={name: signature.examples for name, signature in signatures.items()},
         )
@@ -154,12 +130,11 @@ class ExportedTask(tf.train.Checkpoint):
 class _Signature(NamedTuple):
     function: Any
     examples: dict[str, tf.Tensor]  # its inputs in verification
-    note: str = ""
 
 
-def _of_strings(function: Any, examples: Sequence[str], note: str = "") -> _Signature:
+def _of_strings(function: Any, examples: Sequence[str]) -> _Signature:
     traced = tf.function(lambda strings: function(strings), [SENTENCES], autograph=False)
-    return _Signature(traced, {"strings": tf.constant(examples)}, note)
+    return _Signature(traced, {"strings": tf.constant(examples)})
 
 
 def _of_sentences(model: TaskModel) -> dict[str, _Signature]:
@@ -191,9 +166,8 @@ def _of_pairs(model: TaskModel) -> dict[str, _Signature]:
     columns = zip(names, map(tf.constant, zip(*pairs, strict=True)), strict=True)
     of_pair = tf.function(lambda **texts: model.predictions(texts), autograph=False)
     specs = {name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
-    note = f"Each of `strings` is a {kinds}, with a tab between them."
     return {
-        "default": _of_strings(of_strings, list(map("\t".join, pairs)), note),
+        "default": _of_strings(of_strings, list(map("\t".join, pairs))),
         "pair": _Signature(of_pair.get_concrete_function(**specs), dict(columns)),
     }
 
@@ -213,12 +187,8 @@ def _of_predicates(model: SRLTagger) -> dict[str, _Signature]:
 
     sentences = [sentence for sentence in EXAMPLES if len(sentence.split()) > 1]
     predicates = tf.ones(len(sentences), tf.int32)
-    note = (
-        "Each string of the default signature is the index of the predicate, from 0, and the "
-        "sentence, such as `1 Cats chase mice .`"
-    )
     signatures = {
-        "default": _of_strings(of_strings, [f"1 {sentence}" for sentence in sentences], note),
+        "default": _of_strings(of_strings, [f"1 {sentence}" for sentence in sentences]),
         "roles": _Signature(of_roles, {"strings": tf.constant(sentences), "predicate": predicates}),
     }
     if model.predicate_tagger is not None:
@@ -243,30 +213,4 @@ def _of_documents(model: CoreferenceModel) -> dict[str, _Signature]:
         )
         return {name: values.to_tensor(-1) for name, values in outputs.items()}
 
-    note = "Each of `strings` is a document with one sentence per line."
-    return {"default": _of_strings(of_strings, ["\n".join(EXAMPLES), *EXAMPLES], note)}
-
-
-def _write_card(folder: Path, exported: ExportedTask) -> None:
-    model = exported.model
-    outputs = exported.signatures["default"].get_concrete_function().structured_outputs
-    titles = {"tags": "labels of tokens", "answer": "an answer", "entity": "coreference"}
-    title = next((title for name, title in titles.items() if name in outputs), "a label")
-    elmo = "none"
-    if model.elmo is not None:
-        placement = model.token_vectors.placement
-        elmo = f"at the {'input and the output' if placement == 'both' else placement}"
-    name = " and ".join(dict.fromkeys(type(member).__name__ for member in exported.members))
-    if len(exported.members) > 1:
-        name = f"Ensemble of {len(exported.members)} {name}"
-    properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
-    sections = [_PROPOSITIONS] if "propositions" in exported.signatures else []
-    write_model_card(
-        folder,
-        f"{name}: {title}",
-        exported,
-        properties,
-        _MEANINGS.__getitem__,
-        exported.note,
-        sections=sections,
-    )
+    return {"default": _of_strings(of_strings, ["\n".join(EXAMPLES), *EXAMPLES])}

@@ -67,7 +67,8 @@ def exported_over_another(tmp_path_factory, word_bilm):
     """Version 0 of `word_bilm`, which replaced an older one."""
     directory = tmp_path_factory.mktemp("words")
     (directory / "0").mkdir()
-    (directory / "0" / "assets.extra").touch()
+    (directory / "0" / "assets.extra").mkdir()
+    (directory / "0" / "assets.extra" / "README.md").touch()
     return export(word_bilm, directory, version=0, overwrite=True, check=False)
 
 
@@ -197,7 +198,7 @@ def test_overwrite_replaces_all_files_of_a_version(exported_over_another):
 
     assert path.name == "0"
     assert (path / "saved_model.pb").is_file()
-    assert (path / "assets.extra").is_dir()  # it was a file
+    assert not (path / "assets.extra").exists()
     assert [folder.name for folder in path.parent.iterdir()] == ["0"]
     loaded = tf.saved_model.load(exported_over_another)
     assert "char_ids" not in loaded.signatures

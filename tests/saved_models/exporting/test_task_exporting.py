@@ -1,7 +1,6 @@
 """Exported task models of every kind, queried over gRPC and REST."""
 
 import functools
-import re
 
 import numpy as np
 import pytest
@@ -128,8 +127,6 @@ def test_served_propositions_of_plain_sentences_equal_those_of_the_live_model(ex
         assert row["predicate"].tolist() == [one.predicate for one in each]
         assert [tags.decode().split() for tags in row["roles"]] == [one.tags for one in each]
     assert [[tag.decode() for tag in of_roles[0]]] == model.tag((SENTENCES[:1], [1]))
-    card = (folder / "1" / "assets.extra" / "README.md").read_text()
-    assert "`propositions` takes plain sentences" in card
 
 
 def test_streamed_documents_and_tags_have_no_padding(exported):
@@ -187,15 +184,10 @@ def test_tokens_beyond_the_lengths_are_ignored(exported, eager_functions):
         np.testing.assert_array_equal(found[name], values)
 
 
-def test_labels_and_a_card_are_beside_the_model(exported):
-    of_tags, of_pairs = (exported(kind)[1] / "1" for kind in ("tags", "pairs"))
-    card = (of_pairs / "assets.extra" / "README.md").read_text()
+def test_labels_are_beside_the_model(exported):
+    folder = exported("tags")[1] / "1"
 
-    assert (of_tags / "assets" / "labels.txt").read_text() == "O\nB-X\nI-X\n"
-    assert "| labels | no, maybe, yes |" in card
-    assert re.search(r"`probabilities` \| float32 \(\?, 3\)", card)
-    card_of_tags = (of_tags / "assets.extra" / "README.md").read_text()
-    assert "at the input and the output" in card_of_tags
+    assert (folder / "assets" / "labels.txt").read_text() == "O\nB-X\nI-X\n"
 
 
 def test_other_objects_are_refused(tmp_path):

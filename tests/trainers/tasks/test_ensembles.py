@@ -84,8 +84,6 @@ def test_an_exported_ensemble_is_served(pair, tmp_path, command):
     expected = load_task(first, second).predictions(texts)
     np.testing.assert_array_equal(served["label"], expected["label"])
     np.testing.assert_allclose(served["probabilities"], expected["probabilities"], atol=1e-5)
-    card = (tmp_path / "1" / "assets.extra" / "README.md").read_text()
-    assert "Ensemble of 2 BiLSTMClassifier" in card
 
 
 def test_a_loaded_ensemble_has_one_bilm_in_memory(pair, monkeypatch):
