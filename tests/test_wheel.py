@@ -57,7 +57,6 @@ def test_the_wheel_contains_one_package_with_all_files(wheel):
         f"{home}/{file.relative_to(REPOSITORY / folder).as_posix()}"
         for folder, home in FOLDERS.items()
         for file in files_of(folder)
-        if file.name != "BUILD"
     }
     assert {name for name in names if name.startswith("elmo_tf/")} == files
     assert "elmo_tf/py.typed" in files
