@@ -143,7 +143,6 @@ def reviews(data: Path, work: Path, model: str) -> dict[str, list[float]]:
                     dev=[files["choose"]],
                     workdir=str(folder),
                     elmo=elmo,
-                    cache=str(work / "cache"),
                     units=100,
                     epochs=8,
                     patience=2,

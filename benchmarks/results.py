@@ -146,7 +146,7 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
     """
     from elmo_tf.trainers import evaluate_task, load_task, train_task
 
-    record = train_task(config, cache_all=True)
+    record = train_task(config)
     predictions = Path(config.workdir, "predictions")
     scores = evaluate_task(config.workdir, report, predictions, overwrite=True)
     if config.task == "coref":

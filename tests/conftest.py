@@ -55,6 +55,14 @@ def ctrl_c_interrupts():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_tests(tmp_path_factory):
+    """A temporary folder for downloads and stored layers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def small_heap():
     """Returns the memory of reference cycles to the operating system after each module.

@@ -62,7 +62,6 @@ def test_help_is_printed_within_a_second_of_cpu_time(name):
 @pytest.mark.more
 def test_the_example_commands_run_in_sequence(command, monkeypatch):
     """The first one creates its text."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
     Path("raw.txt").write_text("The cat sat. It slept.\n")
     for name in ("train.conllu", "dev.conllu"):
         Path(name).write_text("1\tthe\tthe\tDET\n2\tcat\tcat\tNOUN\n")

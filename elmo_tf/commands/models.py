@@ -1,7 +1,6 @@
 """The subcommand `models`: the models that have a name, and which of them are on this machine."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from absl import logging
 
@@ -39,7 +38,16 @@ def models(options: _ModelsOptions) -> None:
         {**{name: getattr(model, name) for name in _FACTS}, "bytes": sizes[model.name]}
         for model in known
     ]
-    options.report({"cache": str(cache), "models": content}, lambda: _listing(known, sizes, cache))
+    layers = cache_folder("layers")
+    stored = {"folder": str(layers), "bytes": sum(f.stat().st_size for f in layers.glob("*"))}
+    footer = (
+        f"Cache: {cache}\nLayers for task training and probes, which may be deleted: {layers} "
+        f"({stored['bytes'] / 1e6:,.1f} MB)"
+    )
+    options.report(
+        {"cache": str(cache), "layers": stored, "models": content},
+        lambda: _listing(known, sizes, footer),
+    )
     if problems:
         raise ValueError(" ".join(problems))
 
@@ -56,7 +64,7 @@ def _problems(known: Iterable[NamedModel]) -> list[str]:
     return problems
 
 
-def _listing(known: Iterable[NamedModel], sizes: dict[str, int], cache: Path) -> str:
+def _listing(known: Iterable[NamedModel], sizes: dict[str, int], footer: str) -> str:
     headers = ["name", "text", "vector", "license", "on disk"]
     rows = []
     on_disk: dict[str, list[str]] = {family: [] for family in _FAMILIES}
@@ -72,4 +80,4 @@ def _listing(known: Iterable[NamedModel], sizes: dict[str, int], cache: Path) ->
     rows += [[*facts, ", ".join(on_disk[family]) or "-"] for family, facts in _FAMILIES.items()]
     table = markdown_table(headers, rows, text_columns=len(headers))
     languages = f"XX: {' '.join(LANGUAGES)}"
-    return f"{table}\n\n{languages}\nN: a number of {REPOSITORY}\nCache: {cache}"
+    return f"{table}\n\n{languages}\nN: a number of {REPOSITORY}\n{footer}"

@@ -99,7 +99,7 @@ def weights(options: _WeightsOptions) -> None:
         refuse_file(options.json, options.overwrite)
     for workdir in options.workdirs:
         config = TaskConfig.resumed(workdir)
-        if config.placement == "none" or (config.elmo is None and config.vectors is None):
+        if config.placement == "none" or config.elmo is None:
             raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
     mixes = []
     for workdir, name in zip(options.workdirs, short_names(options.workdirs), strict=True):

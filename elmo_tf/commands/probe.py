@@ -1,7 +1,7 @@
 """The subcommand `probe`: tagged sentences ─► accuracy of a linear classifier on each layer."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from elmo_tf.commands.options import (
     Model,
@@ -14,7 +14,7 @@ from elmo_tf.commands.options import (
     percent,
     subcommand,
 )
-from elmo_tf.settings import Count, Natural, Positive, Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
 
 _COLUMNS = ("input_format", "token_column", "tag_column")
 _LIMITS = ("max_iterations", "max_train_tokens", "seed")
@@ -23,8 +23,6 @@ _FILES = "as CoNLL columns or CoNLL-U; .gz is decompressed"
 
 @checked_dataclass(kw_only=True)
 class _ProbeOptions(ReportOptions):
-    EXCLUSIVE: ClassVar = (("cache", "no_cache"),)
-
     model: Model
     train: Texts = setting(help=f"tagged sentences to train on, {_FILES}")
     test: Texts = setting(help=f"tagged sentences to test on, {_FILES}")
@@ -47,15 +45,6 @@ class _ProbeOptions(ReportOptions):
         500_000, "size of the sample that replaces larger training data, in tokens"
     )
     seed: Natural = setting(0, "seed of the sample")
-    cache: str | None = setting(
-        None,
-        "cache directory",
-        group="cache of layers",
-        metavar="DIR",
-        default_help="elmo_tf/layers in $XDG_CACHE_HOME or ~/.cache",
-    )
-    no_cache: bool = setting(False, "do not cache layers")
-    cache_gb: Positive = setting(20.0, "size limit of the cache, in GiB", metavar="GIB")
 
 
 @subcommand("elmo-tf probe small-en --train train.conllu --test dev.conllu")
@@ -63,7 +52,6 @@ def probe(options: _ProbeOptions) -> None:
     """Measure how well a linear classifier predicts tags from each layer."""
     options.check_report()
     from elmo_tf.checkpoints.load import load_config
-    from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.evaluation.probing import check_tags, probe, sampled
     from elmo_tf.extras import require_extra
     from elmo_tf.tasks.tagging.reader import read_tagged_files
@@ -71,7 +59,6 @@ def probe(options: _ProbeOptions) -> None:
     require_extra("sklearn", "analysis", "A probe")
     load_config(options.model)
     vectors = named_vectors(options.vectors)
-    cache = LayerCache(options.cache, 0 if options.no_cache else int(options.cache_gb * 2**30))
     columns = [getattr(options, name) for name in _COLUMNS]
     limits = {name: getattr(options, name) for name in _LIMITS}
     train, test = (read_tagged_files(files, *columns) for files in (options.train, options.test))
@@ -79,7 +66,7 @@ def probe(options: _ProbeOptions) -> None:
     check_tags(train, test)
     results, content = options.measure(
         *(vectors, lambda: (one.tokens for one in (*train, *test))),
-        lambda source: probe(source, train, test, cache, **limits),
+        lambda source: probe(source, train, test, **limits),
         ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS),
     )
     options.report(content, lambda: _markdown(results))

@@ -161,13 +161,11 @@ task = Subcommand(
 def _check_paths(config: TaskConfig) -> None:
     """Checks the checkpoint and the directories of a training before its files are read."""
     from elmo_tf.checkpoints.load import load_config
-    from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.files import refuse_unwritable
 
     refuse_unwritable(os.path.join(config.workdir, "model"))
     if config.elmo is not None:
         load_config(config.elmo)
-        LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
 
 
 def _markdown(results: dict[str, Any]) -> str:

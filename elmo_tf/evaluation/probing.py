@@ -13,7 +13,7 @@ from absl import logging
 from elmo_tf.config_checks import check_int
 from elmo_tf.cores import num_cores
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_cache import LayerCache
+from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
@@ -79,7 +79,6 @@ def probe(
     embedder: Embedder,
     train: Sequence[TaggedSentence],
     test: Sequence[TaggedSentence],
-    cache: LayerCache | None = None,
     c: float = 0.03,
     max_iterations: int = 200,
     max_train_tokens: int = _MAX_TRAIN_TOKENS,
@@ -94,7 +93,6 @@ def probe(
     Args:
         embedder: an `Embedder` with `layers="all"`.
         train, test: tagged sentences.
-        cache: a cache for the layers. None disables caching.
         c: float > 0. Inverse strength of the penalty. Defaults to 0.03.
         max_iterations: int >= 1. Maximum number of L-BFGS iterations. Defaults to 200.
         max_train_tokens: int >= 1. Larger training data are reduced to this size by sampling
@@ -123,13 +121,11 @@ def probe(
     is_known = np.array([token in counts for token in tokens])
     tags = [counts.get(token, totals) for token in tokens]
     baseline = np.array([ids[max(sorted(each), key=each.__getitem__)] for each in tags])
-    cache = cache or LayerCache(max_bytes=0)
+    train_layers, test_layers = (
+        StoredLayers(embedder, [sentence.tokens for sentence in part]) for part in (train, test)
+    )
     probes = []
-    with (
-        cache.layers(embedder, [sentence.tokens for sentence in train]) as train_layers,
-        cache.layers(embedder, [sentence.tokens for sentence in test]) as test_layers,
-        progress(train_layers.shape[0], "fitting", "layers") as meter,
-    ):
+    with progress(train_layers.shape[0], "fitting", "layers") as meter:
         for layer in range(train_layers.shape[0]):
             start = time.perf_counter()
             classifier = LinearClassifier(train_layers.layer(layer), train_ids, c, max_iterations)

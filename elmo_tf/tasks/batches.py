@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.embedding.layer_cache import StoredLayers
+from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.tasks.task_model import NO_TAG, TaskModel
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.corpus import prefetch

@@ -172,15 +172,6 @@ class TaskConfig(RunSettings):
         "precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
         "with bfloat16 instructions",
     )
-    cache: Text | None = changeable(
-        None,
-        "cache directory for the layers of a frozen biLM",
-        metavar="DIR",
-        default_help="~/.cache/elmo_tf/layers",
-    )
-    cache_gb: NonNegative = changeable(
-        20.0, "size limit of the cache in GiB; 0 keeps nothing after the run"
-    )
     model: Literal[*_MODELS] | None = setting(
         None,
         "architecture of the task model",

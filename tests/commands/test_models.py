@@ -20,9 +20,12 @@ def downloads(tmp_path, monkeypatch):
 
 
 def test_models_are_listed_with_the_size_of_their_downloads(command, downloads):
+    (downloads / "layers").mkdir()
+    (downloads / "layers" / "0123.float16").write_text(" " * 3_000_000)
     _, out, _ = command("models")
     content = json.loads(out)
     assert content["cache"] == str(downloads)
+    assert content["layers"] == {"folder": f"{downloads}/layers", "bytes": 3_000_000}
     sizes = {model["name"]: model["bytes"] for model in content["models"]}
     assert list(sizes) == [*MODELS, "nlpl-212"]
     assert (sizes["pt"], sizes["original"]) == (2_000_000, 0)
@@ -31,7 +34,8 @@ def test_models_are_listed_with_the_size_of_their_downloads(command, downloads):
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
     assert ["pt", "Portuguese", "unknown", "unknown", "2.0 MB"] in rows
     assert ["nlpl-N", "depends on N", "depends on N", "unknown", "nlpl-212 2.0 MB"] in rows
-    assert out.endswith(f"Cache: {downloads}\n")
+    layers = "Layers for task training and probes, which may be deleted"
+    assert out.endswith(f"Cache: {downloads}\n{layers}: {downloads}/layers (3.0 MB)\n")
 
 
 def test_check_reports_changed_files_of_all_models(command, downloads, caplog):

@@ -49,7 +49,7 @@ def test_mixing_weights_of_task_models_are_drawn(
         status, _, err = command(
             *("task", "train", "--task", "ner", "--train", "train.conll", "--dev", "train.conll"),
             *("--workdir", name, "--epochs", 1, "--units", 4),
-            *("--cache-gb", 0, *options),
+            *options,
         )
         assert status == 0, err
 

@@ -28,7 +28,7 @@ def write(path, tagged):
 
 @pytest.fixture(autouse=True)
 def files(in_temporary_folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "caches"))
     write("train.conll", sentences(40, 1))
     write("test.conll", [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])])
 
@@ -65,7 +65,7 @@ def test_json_output_holds_results_and_settings_of_the_probe(command, checkpoint
 def test_markdown_output_is_a_table(command, checkpoint_directory):
     status, out, err = command(
         *("probe", checkpoint_directory, "--train", "train.conll", "--test", "train.conll"),
-        *("--format", "markdown", "--no-cache", "--max-iterations", 1),
+        *("--format", "markdown", "--max-iterations", 1),
     )
 
     assert status == 0, err
@@ -80,7 +80,6 @@ def test_markdown_output_is_a_table(command, checkpoint_directory):
         "sentences: 0 of them unknown, 0 with a tag that the training data lack.\n"
     )
     assert "did not converge" in " ".join(err.split())
-    assert not Path("caches").exists()
 
 
 def test_several_files_and_columns_are_read(command, checkpoint_directory):
@@ -90,8 +89,8 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
 
     status, out, err = command(
         *("probe", checkpoint_directory, "--train", "a.conllu", "b.txt", "--test", "a.conllu"),
-        *("--input-format", "conllu", "--tag-column", 5, "--cache", "here", "--json", "out.json"),
-        *("--token-column", 3, "--max-train-tokens", 3, "--seed", 4, "--cache-gb", 0.5),
+        *("--input-format", "conllu", "--tag-column", 5, "--json", "out.json"),
+        *("--token-column", 3, "--max-train-tokens", 3, "--seed", 4),
         *("--precision", "bfloat16"),
     )
 
@@ -100,4 +99,3 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
     assert found == json.loads(Path("out.json").read_text())
     assert (found["tags"], found["train_sentences"]) == (2, 1)
     assert "trained on 1 of the 2 sentences" in " ".join(err.split())
-    assert Path("here/all.lock").exists()

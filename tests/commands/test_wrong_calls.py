@@ -65,8 +65,8 @@ def files(in_temporary_folder):
         file["0"] = np.zeros((2, 3, 4))  # for two tokens
         file["sentence_to_index"] = [json.dumps({"the bank": "0"}).encode()]
     # No more than these files is read before a model is loaded.
-    for name, vectors in (("pos", {"vectors": "old.hdf5"}), ("plain", {})):
-        config = TaskConfig("pos", "tags.conll", "tags.conll", name, **vectors)
+    for name in ("pos", "plain"):
+        config = TaskConfig("pos", "tags.conll", "tags.conll", name)
         Path(name).mkdir()
         Path(name, "model.keras").touch()
         record = {"settings": config.as_json(), "labels": ["D", "N"]}
@@ -99,7 +99,6 @@ def files(in_temporary_folder):
         (("query", "localhost:1", "a", "--timeout", "0.5"), 1, "did not answer within 0.5 s"),
         (("query", "http://localhost:1", "a"), 1, "uses gRPC: the address must be host:p"),
         (PROBE, 2, "required: --test"),
-        ((*PROBE_TEST, "--cache", "c", "--no-cache"), 2, "exclude"),
         ((*PROBE, "--test", "text.txt"), 1, "text.txt, line 2: 6 columns, but line 1"),
         ((*PROBE_TEST, "--tag-column", "3"), 1, "tags.conll, line 1: no column 3"),
         ((*PROBE_TEST, "--vectors", "x"), 2, "must be NAME=FILE, not 'x'"),
@@ -172,7 +171,6 @@ def files(in_temporary_folder):
             1,
             "the tag 'D'",
         ),
-        ((*PROBE_TEST, "--cache", "out.png/cache"), 1, "out.png is not a directory"),
         ((*PROBE_TEST, *VECTORS), 1, "old.hdf5 has no vectors of the sentence 'the cat'"),
         ((*BUILD, "--layer", "3"), 1, "layers that depend on the context are 1, 2. Received: 3"),
         ((*NEIGHBORS, "--layer", "3"), 1, "that depend on the context are 1, 2. Received: 3"),
@@ -180,13 +178,9 @@ def files(in_temporary_folder):
         (("task", "train", *TASK, "--elmo", "no"), 1, "There is no checkpoint no"),
         (("task", "train", *TASK[:-1], "out.png/run"), 1, "out.png is not a directory"),
         (("task", "train", *TASK, "--word-vectors", "tags.conll"), 1, "tags.conll, line 1"),
-        (("task", "train", *TASK, *VECTORS), 1, "no vectors of the sentence 'the cat'"),
-        (("task", "sweep", *TASK, "--elmo", "no", *VECTORS), 1, "There is no checkpoint no"),
-        (("task", "sweep", *TASK, "--elmo", "{model}", *VECTORS), 1, "no vectors of the sentence"),
+        (("task", "sweep", *TASK, "--elmo", "no"), 1, "There is no checkpoint no"),
         (("embed", "plain", "text.txt", "v.npz", "--tokenizer"), 2, "did you mean --tokenize?"),
         (("task", "evaluate", "plain", "one_tag.conll", "no"), 1, "directory: 'no'"),
-        (("task", "evaluate", "pos", "tags.conll"), 1, "no vectors of the sentence 'the cat'"),
-        (("task", "predict", "pos", "text.txt", "new"), 1, "old.hdf5 has no vectors"),
         (("task", "predict", "plain", "no", "new"), 1, "directory: 'no'"),
         (
             ("plot", "weights", "pos", "plain", "--output", "a.png"),

@@ -101,7 +101,6 @@ def test_code_blocks_of_a_page_run(page, request, tmp_path, monkeypatch):
     files = request.getfixturevalue("files" if is_tutorial else "models")
     folder = shutil.copytree(files, tmp_path / "page")
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("MPLBACKEND", "Agg")
     commands = "".join(re.findall(r"```shell\n(.*?)```", text, re.DOTALL))
     if "elmo-tf export" in commands:

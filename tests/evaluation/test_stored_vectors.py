@@ -117,7 +117,7 @@ def test_probe_and_senses_accept_vector_files(command, checkpoint_directory):
 
     status, out, err = command(
         *("probe", checkpoint_directory, "--train", "tags.conll", "--test", "tags.conll"),
-        *("--no-cache", *vectors),
+        *vectors,
     )
     assert status == 0, err
     assert "| old layer 2 " in out

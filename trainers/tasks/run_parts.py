@@ -1,28 +1,24 @@
 """The parts of a run: its work directory, the saved model and state, and the inputs of the model.
 
-The inputs are embeddings, a biLM, and the cached layers.
+The inputs are embeddings and a biLM.
 """
 
 import collections
-import contextlib
 import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.files import atomic_file
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import check_same_settings, read_record
-from elmo_tf.tasks.batches import Layers, distinct_texts
 from elmo_tf.tasks.config import (
     FINDER_FOLDER,
     MODEL_FILE,
@@ -189,33 +185,6 @@ def new_elmo(config: TaskConfig, bilm: BiLM | None) -> Elmo | None:
         average=config.mix == "average",
         name="elmo",
     )
-
-
-@contextlib.contextmanager
-def cached_layers(
-    config: TaskConfig,
-    source: BiLM | None,
-    texts: Sequence[tuple[list[str], ...]],
-    more: Sequence[tuple[list[str], ...]] = (),
-) -> Iterator[Layers | None]:
-    """Yields the distinct texts and their layers, or None if the biLM is trained or absent.
-
-    Args:
-        config: the settings of the run.
-        source: the biLM, or None.
-        texts: the texts of all examples of the run.
-        more: texts of other runs. Their layers are cached too if the cache has room for them.
-    """
-    if source is None or config.fine_tune:
-        yield None
-        return
-    cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
-    embedder = Embedder(source, "all", config.precision)
-    distinct = distinct_texts([*more, *texts])
-    if more and not cache.has_room(embedder, [*distinct]):
-        distinct = distinct_texts(texts)
-    with cache.layers(embedder, [*distinct]) as layers:
-        yield distinct, layers
 
 
 def _pretrained_words(

@@ -57,7 +57,7 @@ def sweep_task(
     task, runs = specification_of(config.task), []
     for count, each in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
-        record = train_model(each, task, cache_all=True)
+        record = train_model(each, task)
         run = {
             "share": each.share,
             "seed": each.seed,

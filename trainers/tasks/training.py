@@ -15,11 +15,13 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm
+from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.progress import progress
-from elmo_tf.tasks.batches import Batches
+from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
 from elmo_tf.tasks.task_model import TaskModel
@@ -28,7 +30,6 @@ from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.tasks.predict import predict_batches
 from elmo_tf.trainers.tasks.run_parts import (
     LOG_FILE,
-    cached_layers,
     check_workdir,
     new_elmo,
     new_embeddings,
@@ -43,7 +44,7 @@ from elmo_tf.trainers.workdir import claimed_workdir
 _ADADELTA_EPSILON = 1e-6
 
 
-def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
+def train_task(config: TaskConfig) -> dict[str, Any]:
     """Trains a task model, and keeps the model of the best epoch.
 
     For "srl", a `CRFTagger` of predicates is trained afterwards, with the same settings except
@@ -55,13 +56,10 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
     line per epoch; and `state.npz`, from which `resume` continues exactly after the last epoch.
     Sets the seeds of Python, NumPy and TensorFlow.
 
-    The layers of a frozen biLM are computed once and cached, see `LayerCache`.
+    The layers of a frozen biLM are computed once, see `StoredLayers`.
 
     Args:
         config: the settings of the run.
-        cache_all: whether to cache the layers of all training examples, not only of the `share`
-            that this run uses, if the cache has room: for runs with other shares. Defaults to
-            False.
 
     Returns:
         The content of `task.json`.
@@ -77,16 +75,16 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         OSError: a file cannot be read or written.
     """
     task = specification_of(config.task)
-    record = train_model(config, task, cache_all)
+    record = train_model(config, task)
     if task.finder is not None:
         logging.info("Training the tagger that finds predicates.")
         workdir = os.path.join(config.workdir, FINDER_FOLDER)
         of_finder = dataclasses.replace(config, workdir=workdir, resume=True, overwrite=False)
-        train_model(of_finder, task.finder(), cache_all)
+        train_model(of_finder, task.finder())
     return record
 
 
-def train_model(config: TaskConfig, task: TaskSpecification, cache_all: bool) -> dict[str, Any]:
+def train_model(config: TaskConfig, task: TaskSpecification) -> dict[str, Any]:
     """Trains only the model of a specification, see `train_task`."""
     task.model_arguments(config)  # fails now if an option is unknown
     workdir = Path(config.workdir)
@@ -112,7 +110,7 @@ def train_model(config: TaskConfig, task: TaskSpecification, cache_all: bool) ->
             if _is_finished(config, state.record):
                 return _finish(workdir, task, {**state.record, "settings": record["settings"]})
 
-        texts, dev_texts = ([*map(task.texts, part)] for part in (train_examples, dev_examples))
+        texts = [*map(task.texts, train_examples)]
         embeddings = new_embeddings(config, texts)
         model = task.new_model(config, labels, embeddings, new_elmo(config, source))
         model.compile(_new_optimizer(config))
@@ -124,19 +122,21 @@ def train_model(config: TaskConfig, task: TaskSpecification, cache_all: bool) ->
             "epochs": [],
             "finished": False,
         }
-        more = [*map(task.texts, examples)] if cache_all else []
-        with cached_layers(config, source, [*texts, *dev_texts], more) as layers:
-            train = task.training_batches(model, train_examples, config, layers)
-            dev = task.batches(model, dev_examples, config.batch_size, layers)
-            run = _Run(workdir, task, model, average, train, dev, dev_examples)
-            prepare_workdir(workdir, keep_results=state is not None)
-            if state is not None:
-                state.restore(model, average)
-                record.update(best=state.record["best"], epochs=state.record["epochs"])
-                state = None  # frees its memory
-            _write_logs(workdir, record)
-            while not _is_finished(config, record):
-                _train_epoch(run, config.seed, record)
+        layers = None
+        if source is not None and not config.fine_tune:
+            distinct = distinct_texts(map(task.texts, (*examples, *dev_examples)))
+            layers = distinct, StoredLayers(Embedder(source, "all", config.precision), [*distinct])
+        train = task.training_batches(model, train_examples, config, layers)
+        dev = task.batches(model, dev_examples, config.batch_size, layers)
+        run = _Run(workdir, task, model, average, train, dev, dev_examples)
+        prepare_workdir(workdir, keep_results=state is not None)
+        if state is not None:
+            state.restore(model, average)
+            record.update(best=state.record["best"], epochs=state.record["epochs"])
+            state = None  # frees its memory
+        _write_logs(workdir, record)
+        while not _is_finished(config, record):
+            _train_epoch(run, config.seed, record)
         return _finish(workdir, task, record)
 
 

@@ -15,12 +15,11 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def run(files, tmp_path_factory, checkpoint_directory):
+def run(files, checkpoint_directory):
     """A function that trains a task on its file, and evaluates on the same file."""
-    cache = tmp_path_factory.mktemp("cache")
 
     def train(task, workdir, has_elmo=True, **settings):
-        settings = {**SMALL, "cache": cache, "epochs": 3, **settings}
+        settings = {**SMALL, "epochs": 3, **settings}
         elmo = checkpoint_directory if has_elmo else None
         return train_task(
             TaskConfig(task, files[task], files[task], workdir, elmo=elmo, **settings)

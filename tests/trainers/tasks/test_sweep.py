@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks import sweep as sweeping
 from elmo_tf.trainers.tasks import training
-from elmo_tf.trainers.tasks.run_parts import cached_layers
 from elmo_tf.trainers.tasks.sweep import sweep_task
 from task_files import config_of
 
@@ -17,6 +15,15 @@ COLUMNS = "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n"
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 SMALL = {"units": 4, "word_dim": 5, "epochs": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def layers_folder(tmp_path_factory):
+    """The folder of the stored layers of this module."""
+    home = tmp_path_factory.mktemp("keras")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KERAS_HOME", str(home))
+        yield home / "elmo_tf" / "layers"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +39,7 @@ def sweep(folder, checkpoint_directory):
 
     def run(*shares, workdir=folder / "runs"):
         file = folder / "ner.conll"
-        settings = {"elmo": checkpoint_directory, "cache": folder / "cache", **SMALL}
+        settings = {"elmo": checkpoint_directory, **SMALL}
         return sweep_task(TaskConfig("ner", file, file, workdir, **settings), shares, 1)
 
     return run
@@ -60,7 +67,9 @@ def test_finished_runs_are_not_trained_again(found, sweep, monkeypatch):
     assert sweep(0.5) == found
 
 
-def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(found, sweep, folder, tmp_path):
+def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(
+    found, sweep, folder, layers_folder, tmp_path
+):
     shutil.copytree(folder / "runs", tmp_path / "runs")
 
     again = sweep(0.5, 1.0, workdir=tmp_path / "runs")
@@ -68,7 +77,7 @@ def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(found, sweep,
     assert again["runs"][:2] == found["runs"]
     assert [run["share"] for run in again["runs"]] == [0.5, 0.5, 1.0, 1.0]
     # Layers are computed once, whatever share of them is used.
-    assert len(list((folder / "cache").glob("*.float16"))) == 1
+    assert len(list(layers_folder.glob("*.float16"))) == 1
     file = folder / "ner.conll"
     try:
         file.write_text(COLUMNS.replace("sings", "sleeps"))
@@ -76,19 +85,6 @@ def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(found, sweep,
             sweep(0.5)
     finally:
         file.write_text(COLUMNS)
-
-
-@pytest.mark.parametrize(("cache_gb", "num_kept"), [(1, 3), (1e-7, 2), (0, 2)])
-def test_layers_for_other_shares_are_cached_if_the_cache_has_room(
-    cache_gb, num_kept, tmp_path, checkpoint_directory
-):
-    config = config_of("ner", cache=tmp_path / "cache", cache_gb=cache_gb)
-    first, second, dev = [(["Anna", "sings"],), (["Berg"],), (["in", "Bonn"],)]
-
-    bilm = load_bilm(checkpoint_directory)
-    with cached_layers(config, bilm, [first, dev], more=[first, second]) as (distinct, layers):
-        assert len(distinct) == num_kept
-        assert layers.sentence(distinct[tuple(*dev)]).shape[1] == 2
 
 
 def test_each_seed_is_trained_without_and_with_elmo(monkeypatch):

@@ -76,7 +76,7 @@ def test_a_run_resumes_after_its_inputs_have_moved(files, tmp_path, options, wei
     vectors.write_text("Bonn 0.5 1.5\nlives -1 2\n")
     elmo = checkpoint.write(tmp_path / "elmo", options, weights)
     sources = {"elmo": elmo, "word_vectors": vectors}
-    settings = {**SMALL, "cache_gb": 0, "workdir": tmp_path / "run", "resume": True}
+    settings = {**SMALL, "workdir": tmp_path / "run", "resume": True}
     train_task(TaskConfig("ner", files["ner"], files["ner"], epochs=1, **settings, **sources))
     moved = {name: path.rename(tmp_path / f"moved_{name}") for name, path in sources.items()}
 

@@ -1,0 +1,97 @@
+"""Sentences ─► the layers of a frozen biLM, computed once and stored in a memory-mapped file."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import numpy as np
+from absl import logging
+
+from elmo_tf import __version__
+from elmo_tf.checkpoints.downloads import cache_folder
+from elmo_tf.embedding.embedder import Embedder
+from elmo_tf.embedding.layer_choice import check_all_layers
+from elmo_tf.files import atomic_file
+from elmo_tf.progress import progress_over
+from elmo_tf.text.reading import encode
+
+_LARGEST = float(np.finfo(np.float16).max)
+
+
+class StoredLayers:
+    """The layers of sentences, float16, in one file of the cache.
+
+    The file is computed and written if the cache lacks it. Its name is a digest of the weights of
+    the model, the precision, the tokens and the version of elmo_tf, so it never has to be updated.
+    It can be deleted at any time.
+
+    Args:
+        embedder: an `Embedder` with `layers="all"`.
+        sentences: lists of tokens.
+
+    Attributes:
+        shape: (layer, token, feature), with the tokens of all sentences.
+
+    Raises:
+        ValueError: `embedder` does not return all layers, or vectors are not finite.
+        OSError: the disk is full, or the folder is not writable.
+    """
+
+    def __init__(self, embedder: Embedder, sentences: Sequence[Sequence[str]]):
+        check_all_layers(embedder)
+        self._offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)  # (sentence + 1,)
+        self.shape = embedder.num_layers, int(self._offsets[-1]), embedder.dim
+        path = cache_folder("layers") / f"{_digest(embedder, sentences)}.float16"
+        size = 2 * self.shape[0] * self.shape[1] * self.shape[2]
+        if not path.is_file() or path.stat().st_size != size:
+            with atomic_file(path) as part, open(part, "r+b") as file:
+                if size:
+                    os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error now
+                self._compute(file, embedder, sentences)
+        self._layers = np.zeros((self.shape[0], 0, self.shape[2]), np.float16)
+        if size:  # an empty file cannot be mapped
+            self._layers = np.memmap(path, np.float16, "r", 0, self.shape)
+
+    def layer(self, index: int) -> np.ndarray:
+        """One layer of all tokens, float16 (token, feature), memory-mapped."""
+        return self._layers[index]
+
+    def sentence(self, index: int) -> np.ndarray:
+        """All layers of one sentence, float16 (layer, token, feature)."""
+        first, end = self._offsets[index : index + 2]
+        return np.array(self._layers[:, first:end])
+
+    def _compute(
+        self, file: BinaryIO, embedder: Embedder, sentences: Sequence[Sequence[str]]
+    ) -> None:
+        largest = 0.0
+        arrays = embedder.embed(sentences)
+        arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
+        for index, array in enumerate(arrays):  # (layer, token, feature)
+            magnitude = np.abs(array).max(initial=0)
+            if not np.isfinite(magnitude):
+                raise ValueError(
+                    f"Vectors of sentence {index} are not finite (NaN or infinity): the weights of "
+                    "the model are damaged or far too large."
+                )
+            largest = max(largest, magnitude)
+            array = np.clip(array, -_LARGEST, _LARGEST).astype(np.float16)
+            for layer, vectors in enumerate(array):
+                file.seek(2 * (layer * self.shape[1] + self._offsets[index]) * self.shape[2])
+                file.write(vectors.tobytes())
+        if largest > _LARGEST:
+            logging.warning("Values up to %.3g were clipped to 65,504 for float16.", largest)
+
+
+def _digest(embedder: Embedder, sentences: Sequence[Sequence[str]]) -> str:
+    """A digest of everything that the layers depend on."""
+    settings = embedder.settings()
+    content = [__version__, settings["model"], settings["precision"]]
+    digest = hashlib.sha256(json.dumps(content).encode())
+    for sentence in sentences:
+        digest.update(len(sentence).to_bytes(8, "little"))
+        for token in map(encode, sentence):
+            digest.update(len(token).to_bytes(8, "little") + token)
+    return digest.hexdigest()
