@@ -65,12 +65,11 @@ def files(in_temporary_folder):
         file["0"] = np.zeros((2, 3, 4))  # for two tokens
         file["sentence_to_index"] = [json.dumps({"the bank": "0"}).encode()]
     # No more than these files is read before a model is loaded.
-    for name in ("pos", "plain"):
-        config = TaskConfig("pos", "tags.conll", "tags.conll", name)
-        Path(name).mkdir()
-        Path(name, "model.keras").touch()
-        record = {"settings": config.as_json(), "labels": ["D", "N"]}
-        Path(name, "task.json").write_text(json.dumps(record))
+    config = TaskConfig("pos", "tags.conll", "tags.conll", "plain")
+    Path("plain").mkdir()
+    Path("plain", "model.keras").touch()
+    record = {"settings": config.as_json(), "labels": ["D", "N"]}
+    Path("plain", "task.json").write_text(json.dumps(record))
     for name in ("a", "b"):
         write_corpus(Path(f"{name}.data.xml"), [["the", word("bank", "bank", "bank%1")]])
     write_inventory(Path("senses.tsv"), "bank n bank%1")
@@ -182,11 +181,7 @@ def files(in_temporary_folder):
         (("embed", "plain", "text.txt", "v.npz", "--tokenizer"), 2, "did you mean --tokenize?"),
         (("task", "evaluate", "plain", "one_tag.conll", "no"), 1, "directory: 'no'"),
         (("task", "predict", "plain", "no", "new"), 1, "directory: 'no'"),
-        (
-            ("plot", "weights", "pos", "plain", "--output", "a.png"),
-            1,
-            "plain holds a model",
-        ),
+        (("plot", "weights", "plain", "--output", "a.png"), 1, "plain holds a model"),
     ],
 )
 def test_a_wrong_call_prints_an_error_loads_no_model_and_writes_nothing(
