@@ -21,8 +21,6 @@ from elmo_tf.settings import (
 
 # Character ids: 256 bytes, <S>, </S>, begin and end of word, padding.
 NUM_CHARACTERS = 261
-# The vectors of an `Embedder`, besides the number of a layer.
-LAYERS = ("all", "concat", "average", "sum", "top", "mix")
 # Where a task model reads ELMo, and the number of places.
 PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 

@@ -1,6 +1,5 @@
 """Reads vector files with the libraries that users read them with."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -46,18 +45,8 @@ def vectors_of(row, dtype=np.float32):
     return np.array(row["vectors"], dtype).reshape(row["shape"])
 
 
-def _npz(path):
-    with np.load(path) as archive:
-        return {int(name): archive[name] for name in archive}
-
-
 def _npy(path):
-    vectors = np.load(path)
-    if not Path(f"{path}.offsets.npy").exists():  # a vector for each sentence
-        return dict(enumerate(vectors))
-    offsets = np.load(f"{path}.offsets.npy")
-    parts = [vectors[start:end] for start, end in itertools.pairwise(offsets)]
-    return {number: np.moveaxis(part, 0, -2) for number, part in enumerate(parts)}
+    return dict(enumerate(np.load(path)))
 
 
-_READERS = {".hdf5": _hdf5, ".parquet": _parquet, ".npz": _npz, ".npy": _npy}
+_READERS = {".hdf5": _hdf5, ".parquet": _parquet, ".npy": _npy}

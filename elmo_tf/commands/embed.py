@@ -32,8 +32,7 @@ class _EmbedOptions:
         metavar="OUTPUT.hdf5",
         help="output; its suffix chooses the format: .hdf5 (one dataset per line, named from 0; "
         "of FASTA, by its identifier), "
-        ".parquet (directory of shards), .npz (one array per line) or .npy (one array of all "
-        "tokens, with line offsets in .npy.offsets.npy)",
+        ".parquet (directory of shards) or, with --pool mean, .npy (one array, a row per line)",
     )
     layers: Layers = "all"
     precision: Precision = "float32"
@@ -53,9 +52,6 @@ class _EmbedOptions:
         "float32", "number format of the vectors", group="output"
     )
     pool: Literal["none", "mean"] = setting("none", "mean: one mean vector per sentence")
-    compression: Literal["none", "gzip", "lzf", "snappy", "zstd"] = setting(
-        "none", "compression: gzip or lzf (.hdf5); gzip, snappy or zstd (.parquet); gzip (.npz)"
-    )
     forget_sentences: bool = setting(False, "do not store the sentences beside their vectors")
     use_sentence_keys: bool = setting(False, "name HDF5 datasets by their sentences")
     cluster: str | None = setting(
@@ -90,7 +86,7 @@ class _EmbedOptions:
 )
 def embed(options: _EmbedOptions) -> None:
     """Write the vectors of the sentences in a file."""
-    from elmo_tf.embedding.vector_output import OutputOptions
+    from elmo_tf.embedding.vector_files import OutputOptions
 
     names = [field.name for field in dataclasses.fields(OutputOptions)]
     stored = OutputOptions(**{name: getattr(options, name) for name in names})
@@ -101,16 +97,14 @@ def embed(options: _EmbedOptions) -> None:
 def _embed_file(options: _EmbedOptions, stored: Any) -> None:
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.file_jobs import checked_output
     from elmo_tf.embedding.layer_choice import check_layers
-    from elmo_tf.embedding.vector_formats import output_format
     from elmo_tf.text.reading import check_regular_file
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of
 
     # Checked before the model is loaded, which takes longer.
-    kind = output_format(options.output)
-    kind(stored)  # checks the options, and that its packages are installed
-    kind.refuse(options.output, options.overwrite)
+    checked_output(options.output, stored, options.overwrite)
     with stdin_in_a_file([options.input]) as (input,):
         tokenizer = tokenizer_of(options.tokenize)
         how = {"format": options.input_format, "token_column": options.token_column}

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainValidator
 
 from elmo_tf.checkpoints.named_models import brief_names
-from elmo_tf.config import LAYERS
+from elmo_tf.embedding import LAYERS
 from elmo_tf.files import json_text, refuse_file, write_json
 from elmo_tf.settings import Texts, checked_dataclass, setting, settings_of
 

@@ -2,8 +2,11 @@
 
 from elmo_tf.lazy import lazy_names
 
+# The names of the vectors of a sentence, see `Embedder`; a number is also allowed.
+LAYERS = ("all", "concat", "average", "sum", "top", "mix")
+
 _HOMES = {"Embedder": "elmo_tf.embedding.embedder"}
 
-__all__ = list(_HOMES)
+__all__ = ["LAYERS", *_HOMES]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,18 +1,18 @@
 """Sentences ─► vectors: any number of sentences, in batches of similar lengths, in input order."""
 
 import collections
-import functools
+import itertools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmo_tf.checkpoints.load import known_characters
 from elmo_tf.config_checks import check_choice, check_int
-from elmo_tf.embedding.file_jobs import FileJob
+from elmo_tf.embedding import file_jobs
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.layer_choice import (
     LayerChoice,
@@ -21,8 +21,8 @@ from elmo_tf.embedding.layer_choice import (
     layer_state,
     layers_of_states,
 )
-from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
-from elmo_tf.embedding.vector_output import OutputOptions, cosines, mean_over_tokens, unit_vectors
+from elmo_tf.embedding.vector_files import OutputOptions
+from elmo_tf.embedding.vectors import cosines, mean_over_tokens, unit_vectors
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import (
@@ -36,9 +36,8 @@ from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.input_warnings import warn_of_raw_text, warn_of_tokens
 from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.reading import encode
-from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
-from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
+from elmo_tf.text.sentence_files import SentenceCount, TokenLimit
+from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
 
@@ -96,12 +95,12 @@ class Embedder:
         cache_tokens: int = 50_000,
         tokenizer: str | Tokenizer | None = None,
     ):
-        self._encodes_average = layers is None
-        layers = "all" if layers is None else layers
-        check_layers(layers)
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", ge=1)
         check_int(cache_tokens, "cache_tokens", ge=0)
+        self._encodes_average = layers is None
+        layers = "all" if layers is None else layers
+        check_layers(layers)
         refuse_fork()
         share_cores_for_embedding()
         self.tokenizer = tokenizer_of(tokenizer)
@@ -116,11 +115,9 @@ class Embedder:
         self._keeps_table = vocabulary is not None or not is_callers
         self._prepare(mix, vocabulary or (), cache_tokens)
 
-    def _prepare(
-        self, mix: ScalarMix | None, vocabulary: Iterable[str | bytes], cache_tokens: int
-    ) -> None:
+    def _prepare(self, mix: ScalarMix | None, vocabulary: Iterable[str], cache_tokens: int) -> None:
         self._choice = LayerChoice(self.layers, mix)
-        self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary))
+        self._table = TokenTable(self.bilm, cache_tokens, vocabulary)
         self._read_group = GroupReader(self.bilm, self._choice, self.batch_tokens, self._table)
         self._encode_group = self._read_group
         if self._encodes_average:
@@ -135,7 +132,7 @@ class Embedder:
         2 · projection_dim, or projection_dim of a forward language model; L + 1 times that for the
         layers "concat".
         """
-        return self._choice.width(self.bilm.config.output_dim, self.num_layers)
+        return self.bilm.config.output_dim * (self.num_layers if self.layers == "concat" else 1)
 
     @property
     def num_layers(self) -> int:
@@ -178,9 +175,17 @@ class Embedder:
             return arrays[0]
         if output == "token":
             return arrays
-        has_layers = self.layers == "all" and not self._encodes_average
-        shape = (self.num_layers,) if has_layers else ()
-        return np.stack(arrays) if arrays else np.zeros((0, *shape, self.dim), np.float32)
+        shape = (self.dim,) if self._encodes_average else self.array_shape("mean")
+        return np.stack(arrays) if arrays else np.zeros((0, *shape), np.float32)
+
+    def array_shape(self, pool: str = "none") -> tuple[int | None, ...]:
+        """Shape of the array of a sentence, with None for its number of tokens.
+
+        `pool`: see `OutputOptions`.
+        """
+        layers = (self.num_layers,) if self.layers == "all" else ()
+        tokens = (None,) if pool == "none" else ()
+        return (*layers, *tokens, self.dim)
 
     def similarity(
         self, a: Sequence[Sentence] | np.ndarray, b: Sequence[Sentence] | np.ndarray
@@ -229,13 +234,13 @@ class Embedder:
     def _arrays(
         self, sentences: Iterable[Sentence], read_group: GroupReader
     ) -> Iterator[np.ndarray]:
-        embed = functools.partial(self._embed, read_group, _batches_ahead(sentences))
+        num_batches = _batches_ahead(sentences)
         if self.tokenizer is None:
-            return embed(token_lists(sentences))
+            return self._embed(token_lists(sentences), read_group, num_batches)
         texts = token_lists(sentences, keep_text=True)
-        return (text.vectors for text in embedded_texts(texts, self.tokenizer, embed))
+        return (text.vectors for text in self._embed_texts(texts, read_group, num_batches))
 
-    def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
+    def embed_texts(self, texts: Iterable[Sentence]) -> Iterator["EmbeddedText"]:
         """Yields the tokens of raw texts with their offsets and vectors, in input order.
 
         Args:
@@ -248,14 +253,29 @@ class Embedder:
             TypeError: see `embed`.
             ValueError: the `Embedder` has no tokenizer.
         """
-        embed = functools.partial(self._embed, self._read_group, _batches_ahead(texts))
-        texts = token_lists(texts, "texts", keep_text=True)
+        token_texts = token_lists(texts, "texts", keep_text=True)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        return embedded_texts(texts, self.tokenizer, embed)
+        return self._embed_texts(token_texts, self._read_group, _batches_ahead(texts))
+
+    def _embed_texts(
+        self, texts: Iterator[str | list[str]], read_group: GroupReader, num_batches: int
+    ) -> Iterator["EmbeddedText"]:
+        # A text without tokens is one sentence without tokens.
+        split, embedded = itertools.tee(_sentences(text, self.tokenizer) or [[]] for text in texts)
+        sentences = ([token.text for token in sentence] for text in embedded for sentence in text)
+        arrays = self._embed(sentences, read_group, num_batches)
+        for text in split:
+            tokens = list(itertools.chain.from_iterable(text))
+            places = [(token.start, token.end) for token in tokens]
+            yield EmbeddedText(
+                [token.text for token in tokens],
+                np.array(places, np.int64).reshape(-1, 2),
+                np.concatenate(list(itertools.islice(arrays, len(text))), axis=-2),
+            )
 
     def _embed(
-        self, read_group: GroupReader, num_batches: int, sentences: Iterator[list[str]]
+        self, sentences: Iterator[list[str]], read_group: GroupReader, num_batches: int
     ) -> Iterator[np.ndarray]:
         """Embeds lists of tokens in groups, the first of `num_batches` batches."""
         refuse_fork()
@@ -264,7 +284,7 @@ class Embedder:
         self._forget_tokens()
         while group := self.next_group(sentences, len, num_batches):
             with self._lock:
-                arrays = collections.deque(read_group(_encoded(group)))
+                arrays = collections.deque(read_group(group))
                 new_tokens = self._table.new_tokens
             known = self.bilm.vocabulary, self._characters
             warn_of_tokens(new_tokens, self.token_limit, *known)
@@ -285,7 +305,7 @@ class Embedder:
         most_tokens = _GROUP_MEMORY // (4 * num_arrays * self.dim)
         return read_ahead(sentences, num_batches * self.batch_tokens, length, most_tokens)
 
-    def embed_group(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
+    def embed_group(self, sentences: Sequence[list[str]]) -> list[np.ndarray]:
         """Returns the arrays of `embed` for lists of tokens, in memory.
 
         Args:
@@ -293,7 +313,7 @@ class Embedder:
         """
         refuse_fork()
         with self._lock:
-            return self._read_group(_encoded(sentences))
+            return self._read_group(sentences)
 
     def embed_file(
         self,
@@ -317,9 +337,9 @@ class Embedder:
                 With a `tokenizer`, raw text: every line may have any number of sentences, and every
                 sentence has an array. The file `output` + `.tokens.jsonl` then has the line, the
                 tokens and their offsets for each array.
-            output: HDF5 (.hdf5, .h5), Parquet (.parquet, a folder), or NumPy (.npz, .npy), chosen
-                by the suffix; see `HDF5Output` and so on. Every sentence has an array as from
-                `embed`, and so does an empty line.
+            output: HDF5 (.hdf5, .h5), Parquet (.parquet, a folder), or for `pool="mean"` one NumPy
+                array (.npy), chosen by the suffix; see `HDF5File` and so on. Every sentence has an
+                array as from `embed`, and so does an empty line.
             overwrite: whether to replace an existing output, or unfinished work of another job.
             format, token_column: the format of the input, see `sentence_reader`. None depends on
                 the file name.
@@ -335,14 +355,9 @@ class Embedder:
                 is damaged.
             OSError: a file cannot be read or written.
         """
-        read = sentence_reader(input, format, token_column, self.tokenizer)
-        input_format = f"{format or format_of(input)}, column {token_column}"
-        if self.tokenizer is not None:
-            input_format += f", {name_of(self.tokenizer)}"
-        output_options = OutputOptions(**options)
-        job = FileJob(self, input, read, input_format, output, output_options, overwrite)
         self._forget_tokens()
-        return job.run()
+        how = overwrite, format, token_column, OutputOptions(**options)
+        return file_jobs.embed_file(self, input, output, *how)
 
     def settings(self) -> dict[str, Any]:
         """Everything that the vectors depend on: a digest of the weights, and the settings."""
@@ -392,10 +407,28 @@ class Embedder:
         self._prepare(mix, state["vocabulary"], state["cache_tokens"])
 
 
-def _encoded(sentences: Sequence[Sequence[str | bytes]]) -> list[list[bytes]]:
-    return [list(map(encode, tokens)) for tokens in sentences]
-
-
 def _batches_ahead(sentences: Iterable[Sentence]) -> int:
     """A list is embedded in large groups; a stream yields its first results earlier."""
     return BATCHES_AHEAD if hasattr(sentences, "__len__") else _FIRST_BATCHES_AHEAD
+
+
+class EmbeddedText(NamedTuple):
+    """The tokens of a raw text, all sentences in a row.
+
+    Attributes:
+        tokens: strings.
+        offsets: int (token, 2). The start and end of each token in the text, in characters.
+        vectors: float32 (…, token, feature), see `Embedder`.
+    """
+
+    tokens: list[str]
+    offsets: np.ndarray
+    vectors: np.ndarray
+
+
+def _sentences(text: str | list[str], tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
+    """The sentences of a raw text. A list of tokens is one, whose tokens are joined by spaces."""
+    if isinstance(text, str):
+        return tokenized(text, tokenizer)
+    starts = itertools.accumulate((len(token) + 1 for token in text), initial=0)
+    return [[Token(token, at, at + len(token)) for token, at in zip(text, starts, strict=False)]]

@@ -1,36 +1,128 @@
 """A file of sentences ─► a file of their vectors, by a job that can be interrupted and resumed."""
 
 import contextlib
+import functools
 import itertools
 import json
 import operator
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import logging
 
 from elmo_tf import __version__
-from elmo_tf.embedding.vector_formats import output_format
-from elmo_tf.embedding.vector_output import TOKENS, UNFINISHED, OutputOptions
+from elmo_tf.embedding.vector_files import OutputOptions, VectorFile, output_format
 from elmo_tf.files import (
     atomic_file,
     locked_directory,
     naming_full_disk,
     put_in_place,
+    refuse_file,
     sync_to_disk,
     write_json,
 )
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.reading import check_regular_file
-from elmo_tf.text.sentence_files import FileSentence, SentenceCount, count_sentences
+from elmo_tf.text.sentence_files import (
+    FileSentence,
+    SentenceCount,
+    count_sentences,
+    format_of,
+    sentence_reader,
+)
+from elmo_tf.text.tokenizers import name_of
 
-_JOB_FILE, _SHARDS = "job.json", "shards"
+# Added to the name of the output, for the folder of unfinished work and the tokens of raw text.
+_UNFINISHED, _TOKENS = ".unfinished", ".tokens.jsonl"
+_JOB_FILE, _SHARDS = "job.json", "shards"  # in the folder of unfinished work
 _BYTES_PER_SENTENCE = 1024  # of an output besides the vectors, about
+
+
+class _Group(NamedTuple):
+    """Sentences that are embedded together: their shard, and the index of the first one."""
+
+    shard: Path
+    first: int
+    sentences: list[FileSentence]
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(sentence.tokens) for sentence in self.sentences)
+
+
+def embed_file(
+    embedder: Any,
+    input: str | os.PathLike,
+    output: str | os.PathLike,
+    overwrite: bool,
+    format: str | None,
+    token_column: int | None,
+    options: OutputOptions,
+) -> SentenceCount:
+    """See `Embedder.embed_file`. Each group of sentences becomes a shard, in the output's order."""
+    input, output = Path(input), Path(os.path.realpath(output))  # of a link, replaces the target
+    vector_file = checked_output(output, options, overwrite)
+    check_regular_file(input)
+    read = sentence_reader(input, format, token_column, embedder.tokenizer)
+    settings = {
+        "version of elmo_tf": __version__,
+        "input": _state(input),
+        "format of the input": [format or format_of(input), token_column],
+        "output options": {"format": vector_file.name, **vars(options)},
+        **embedder.settings(),
+    }
+    if embedder.tokenizer is not None:
+        settings["tokenizer"] = name_of(embedder.tokenizer)
+    with unfinished_folder(output, settings, overwrite) as shards:
+        count = _count(embedder, read())
+        groups = functools.partial(_groups, embedder, read, shards, vector_file.shard_suffix)
+        _write_shards(embedder, vector_file, groups(), count)
+        checked_output(output, options, overwrite)
+        if settings["input"] != _state(input):
+            raise ValueError(
+                f"{input} has changed since the job began: {shards.parent} holds vectors of both "
+                "versions. Start again (overwrite=True, --overwrite)."
+            )
+        if vector_file.doubles_size:
+            # HDF5 reports a full disk late, in many errors.
+            size = sum(path.stat().st_size for path in shards.iterdir())
+            with tempfile.TemporaryFile(dir=shards.parent) as file:
+                size += _BYTES_PER_SENTENCE * (count.sentences + 1)
+                os.posix_fallocate(file.fileno(), 0, size)
+        joined = ((group.shard, group.sentences) for group in groups())
+        vectors = vector_file.join(joined, embedder.array_shape(options.pool), shards.parent)
+        tokens = output.with_name(output.name + _TOKENS)
+        if embedder.tokenizer is not None:
+            put_in_place(_tokens_file(read(), shards.parent), tokens)
+        else:
+            tokens.unlink(missing_ok=True)  # of the output that is replaced
+        put_in_place(vectors, output)
+        sync_to_disk(output.parent)  # the new names
+    return count
+
+
+def checked_output(
+    output: str | os.PathLike, options: OutputOptions, overwrite: bool
+) -> VectorFile:
+    """Returns the format of an output, chosen by its suffix.
+
+    Raises:
+        FileExistsError: a file of the output exists and may not be replaced.
+        ValueError: the suffix is unknown, or the format does not support an option.
+        MissingExtraError: the package of the format is not installed.
+    """
+    output = os.fspath(output)
+    vector_file = output_format(output)(options)
+    vector_file.refuse(output, overwrite)
+    # The tokens are moved first, so an interrupted job may have written them.
+    is_own = os.path.isdir(output + _UNFINISHED)
+    refuse_file(output + _TOKENS, overwrite or is_own)
+    return vector_file
 
 
 @contextlib.contextmanager
@@ -51,12 +143,12 @@ def unfinished_folder(
             another process writes this output.
         OSError: the folder is not writable, or the disk is full.
     """
-    folder = output.with_name(output.name + UNFINISHED)
+    folder = output.with_name(output.name + _UNFINISHED)
     shards, job_file = folder / _SHARDS, folder / _JOB_FILE
     output.parent.mkdir(parents=True, exist_ok=True)
     message = f"Another process is writing {output} ({folder} is locked)."
     with naming_full_disk(output), locked_directory(folder, message):
-        if problem := why_not_resumable(folder, settings):
+        if problem := _why_not_resumable(folder, settings):
             if not overwrite:
                 raise FileExistsError(
                     f"{folder} {problem}. Delete it, choose another output, or replace it "
@@ -79,7 +171,7 @@ def unfinished_folder(
         folder.rmdir()
 
 
-def why_not_resumable(folder: Path, settings: dict[str, Any]) -> str:
+def _why_not_resumable(folder: Path, settings: dict[str, Any]) -> str:
     """Why a job cannot resume from a folder, for an error message; empty if it can."""
     job_file = folder / _JOB_FILE
     if job_file.exists():
@@ -105,134 +197,65 @@ def shard_name(index: int, suffix: str) -> str:
     return f"part-{index:05d}{suffix}"
 
 
-class _Group(NamedTuple):
-    """Sentences that are embedded together: their shard, and the index of the first one."""
-
-    shard: Path
-    first: int
-    sentences: list[FileSentence]
-
-    @property
-    def num_tokens(self) -> int:
-        return sum(len(sentence.tokens) for sentence in self.sentences)
+def _state(file: Path) -> list[int]:
+    stat = file.stat()
+    return [stat.st_size, stat.st_mtime_ns]
 
 
-class FileJob:
-    """The work of `Embedder.embed_file`; see there for the arguments and errors.
+def _count(embedder: Any, sentences: Iterator[FileSentence]) -> SentenceCount:
+    """Counts the sentences and the unusual ones among them, which are logged."""
+    if embedder.tokenizer is None:
+        sentences = warn_of_raw_text(sentences, operator.attrgetter("text"))
+    sentences = progress_over(sentences, None, "reading", "sentences")
+    count = count_sentences(sentences, embedder.token_limit, embedder.bilm.vocabulary)
+    if data_warnings := count.data_warnings(embedder.token_limit):
+        logging.warning("%s", data_warnings)
+    return count
 
-    Each group of sentences that are embedded together becomes a shard. At the end, the shards are
-    joined to the output. `read` returns the sentences of the input from the beginning, and
-    `input_format` describes the format in which it is read.
-    """
 
-    def __init__(
-        self,
-        embedder: Any,
-        input: str | os.PathLike,
-        read: Callable[[], Iterator[FileSentence]],
-        input_format: str,
-        output: str | os.PathLike,
-        options: OutputOptions,
-        overwrite: bool = False,
-    ):
-        self._format = output_format(output)(options)
-        self._output = Path(os.path.realpath(output))  # replaces the target of a link, not the link
-        self._overwrite = overwrite
-        self._format.refuse(self._output, overwrite)
-        self._embedder = embedder
-        self._input = Path(input)
-        check_regular_file(self._input)
-        self._read = read
-        self._settings = {
-            "version of elmo_tf": __version__,
-            "input": self._input_state(),
-            "format of the input": input_format,
-            "output options": {"format": self._format.name, **vars(options)},
-            **embedder.settings(),
-        }
+def _groups(
+    embedder: Any, read: Callable[[], Iterator[FileSentence]], shards: Path, suffix: str
+) -> Iterator[_Group]:
+    """Yields the groups of the input; an empty one if it has no sentences."""
+    sentences, first = read(), 0
+    for index in itertools.count():
+        group = embedder.next_group(sentences, lambda sentence: len(sentence.tokens))
+        if index and not group:
+            return
+        yield _Group(shards / shard_name(index, suffix), first, group)
+        first += len(group)
 
-    def run(self) -> SentenceCount:
-        """Runs or resumes the job, and returns the size of the input."""
-        with unfinished_folder(self._output, self._settings, self._overwrite) as shards:
-            folder, count = shards.parent, self._count()
-            self._write_shards(shards, count)
-            self._format.refuse(self._output, self._overwrite)
-            if self._settings["input"] != self._input_state():
-                raise ValueError(
-                    f"{self._input} has changed since the job began: {folder} holds vectors of "
-                    "both versions. Start again (overwrite=True, --overwrite)."
-                )
-            if self._format.doubles_size:
-                # HDF5 reports a full disk late, in many errors.
-                size = sum(path.stat().st_size for path in shards.iterdir())
-                with tempfile.TemporaryFile(dir=folder) as file:
-                    size += _BYTES_PER_SENTENCE * (count.sentences + 1)
-                    os.posix_fallocate(file.fileno(), 0, size)
-            groups = ((group.shard, group.sentences) for group in self._groups(shards))
-            files = self._format.join(groups, folder)
-            if self._embedder.tokenizer is not None:
-                files[TOKENS] = self._write_tokens(folder)
-            for suffix in (TOKENS, *self._format.suffixes, ""):  # the vectors last
-                path = self._output.with_name(self._output.name + suffix)
-                if suffix in files:
-                    put_in_place(files[suffix], path)
-                else:
-                    path.unlink(missing_ok=True)  # of the output that is replaced
-            sync_to_disk(self._output.parent)  # the new names
-        return count
 
-    def _input_state(self) -> list[int]:
-        stat = self._input.stat()
-        return [stat.st_size, stat.st_mtime_ns]
-
-    def _count(self) -> SentenceCount:
-        sentences = self._read()
-        if self._embedder.tokenizer is None:
-            sentences = warn_of_raw_text(sentences, operator.attrgetter("text"))
-        sentences = progress_over(sentences, None, "reading", "sentences")
-        limit = self._embedder.token_limit
-        count = count_sentences(sentences, limit, self._embedder.bilm.vocabulary)
-        if data_warnings := count.data_warnings(limit):
-            logging.warning("%s", data_warnings)
-        return count
-
-    def _groups(self, shards: Path) -> Iterator[_Group]:
-        """Yields the groups of the input; an empty one if it has no sentences."""
-        sentences, first = self._read(), 0
-        for index in itertools.count():
-            group = self._embedder.next_group(sentences, lambda sentence: len(sentence.tokens))
-            if index and not group:
-                return
-            yield _Group(shards / shard_name(index, self._format.shard_suffix), first, group)
-            first += len(group)
-
-    def _write_shards(self, shards: Path, count: SentenceCount) -> None:
-        groups = self._groups(shards)
-        num_done = 0
+def _write_shards(
+    embedder: Any, vector_file: VectorFile, groups: Iterator[_Group], count: SentenceCount
+) -> None:
+    """Writes the shards that do not exist yet."""
+    num_done = 0
+    for group in groups:
+        if not group.shard.exists():
+            groups = itertools.chain([group], groups)
+            break
+        num_done += group.num_tokens
+    if num_done:
+        logging.info("Resuming after %s of %s tokens.", f"{num_done:,}", f"{count.tokens:,}")
+    with progress(count.tokens, "embedding", "tokens", initial=num_done) as meter:
         for group in groups:
-            if not group.shard.exists():
-                groups = itertools.chain([group], groups)
-                break
-            num_done += group.num_tokens
-        if num_done:
-            logging.info("Resuming after %s of %s tokens.", f"{num_done:,}", f"{count.tokens:,}")
-        with progress(count.tokens, "embedding", "tokens", initial=num_done) as meter:
-            for group in groups:
-                with atomic_file(group.shard) as part:
-                    # Not stored in a variable, which would keep it in memory with the next group.
-                    self._format.write_shard(
-                        *(part, group.first, group.sentences),
-                        self._embedder.embed_group([one.tokens for one in group.sentences]),
-                    )
-                meter.update(group.num_tokens)
+            with atomic_file(group.shard) as part:
+                # Not stored in a variable, which would keep it in memory with the next group.
+                vector_file.write_shard(
+                    *(part, group.first, group.sentences),
+                    embedder.embed_group([sentence.tokens for sentence in group.sentences]),
+                )
+            meter.update(group.num_tokens)
 
-    def _write_tokens(self, folder: Path) -> Path:
-        """Writes the tokens of raw text and their places in its lines."""
-        path = folder / TOKENS[1:]
-        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-            for sentence in self._read():
-                starts, ends = zip(*sentence.offsets, strict=True)
-                row = {"line": sentence.line, "tokens": sentence.tokens}
-                row |= {"starts": starts, "ends": ends}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        return path
+
+def _tokens_file(sentences: Iterable[FileSentence], folder: Path) -> Path:
+    """Writes the tokens of raw text and their places in its lines."""
+    path = folder / _TOKENS[1:]
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        for sentence in sentences:
+            starts, ends = zip(*sentence.offsets, strict=True)
+            row = {"line": sentence.line, "tokens": sentence.tokens}
+            row |= {"starts": starts, "ends": ends}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return path

@@ -22,6 +22,7 @@ from elmo_tf.layers.recurrence_tf import FEW_ROWS
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
 from elmo_tf.text.batches import packed_rows, rounded_rows, windows
+from elmo_tf.text.reading import encode
 
 # The backward direction begins at the end of each sentence.
 _STEPS = 1, -1
@@ -45,7 +46,7 @@ class GroupReader:
         self._batch_tokens = batch_tokens
         self._table = table
 
-    def __call__(self, sentences: Sequence[list[bytes]]) -> list[np.ndarray]:
+    def __call__(self, sentences: Sequence[list[str]]) -> list[np.ndarray]:
         """Returns float32 (…, token, feature) per sentence, from its tokens."""
         if not sentences:
             return []
@@ -186,13 +187,13 @@ class TokenTable:
     always kept, in addition to the capacity.
     """
 
-    def __init__(self, bilm: BiLM, capacity: int, pinned: Iterable[bytes] = ()):
+    def __init__(self, bilm: BiLM, capacity: int, pinned: Iterable[str] = ()):
         self._bilm = bilm
         self.capacity = capacity
-        self._rows: dict[bytes, int] = {}
+        self._rows: dict[str, int] = {}
         self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
         self.pinned = dict.fromkeys(pinned)
-        self.new_tokens: list[bytes] = []  # that the last request encoded
+        self.new_tokens: list[str] = []  # that the last request encoded
         self.forget()
 
     def forget(self) -> None:
@@ -201,7 +202,7 @@ class TokenTable:
         self._rows = {}
         self._add(self.pinned)
 
-    def rows(self, sentences: Sequence[Sequence[bytes]]) -> list[np.ndarray]:
+    def rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Rows of the tokens, int32 (token,) per sentence. Valid until the next call."""
         wanted = dict.fromkeys(token for tokens in sentences for token in tokens)
         missing = [token for token in wanted if token not in self._rows]
@@ -223,7 +224,7 @@ class TokenTable:
         """Token vectors of rows: int (…) → float32 (…, projection_dim)."""
         return self._vectors[rows]
 
-    def _add(self, tokens: Iterable[bytes]) -> None:
+    def _add(self, tokens: Iterable[str]) -> None:
         tokens = list(tokens)
         first = NUM_SPECIAL_TOKENS + len(self._rows)
         size = first + len(tokens)
@@ -240,8 +241,8 @@ class TokenTable:
             collections.deque(pool.map(encode, range(0, len(tokens), _TOKENS_AT_ONCE)), maxlen=0)
         self._rows.update(zip(tokens, range(first, size), strict=True))
 
-    def _encode(self, tokens: list[bytes]) -> np.ndarray:
-        padded = [*tokens, *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
+    def _encode(self, tokens: list[str]) -> np.ndarray:
+        padded = [*map(encode, tokens), *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
         vectors = self._encode_rows(tf.constant(padded, tf.string))
         return vectors[: NUM_SPECIAL_TOKENS + len(tokens)].numpy()
 

@@ -1,6 +1,5 @@
 """BiLM, Elmo or checkpoint ─► its biLM and mix; all layers ─► the vectors of an `Embedder`."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -8,20 +7,18 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.checkpoints.load import load_bilm
-from elmo_tf.config import LAYERS
 from elmo_tf.config_checks import check_choice, check_int
+from elmo_tf.embedding import LAYERS
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.processors import PRECISIONS
 
 
-def check_layers(
-    layers: Any, num_layers: int | None = None, allowed: Sequence[str] = LAYERS
-) -> None:
-    """Raises `ValueError` unless `layers` is an allowed name or below `num_layers`, if known."""
+def check_layers(layers: Any, num_layers: int | None = None) -> None:
+    """Raises `ValueError` unless `layers` is one of `LAYERS` or below `num_layers`, if known."""
     if isinstance(layers, str):
-        check_choice(layers, "layers", allowed)
+        check_choice(layers, "layers", LAYERS)
         return
     check_int(layers, "layers", ge=0)
     if num_layers is not None and layers >= num_layers:
@@ -56,10 +53,6 @@ class LayerChoice:
     def arranged(self, vectors: np.ndarray) -> np.ndarray:
         """The vectors of a sentence from its part of the call; "concat": (token, feature)."""
         return np.concatenate(vectors, axis=-1) if self.layers == "concat" else vectors
-
-    def width(self, dim: int, num_layers: int) -> int:
-        """The width of a vector, from that of a layer."""
-        return dim * num_layers if self.layers == "concat" else dim
 
     @property
     def is_local(self) -> bool:

@@ -19,7 +19,7 @@ from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.distillation import token_vectors
 from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.embedding.vector_output import unit_vectors
+from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory, json_text
 from elmo_tf.progress import progress, progress_over

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.vector_output import unit_vectors
+from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.evaluation.sense_corpus import (
     LemmaPos,
     SenseInstance,

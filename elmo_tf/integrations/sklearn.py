@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.config import LAYERS
 from elmo_tf.embedding.embedder import Embedder
-from elmo_tf.embedding.layer_choice import check_layers
 from elmo_tf.extras import require_extra
 
 _base = require_extra("sklearn.base", "sklearn", "ElmoVectorizer")
@@ -61,7 +59,8 @@ class ElmoVectorizer(
                 "`model` must be an argument of load_bilm, such as a name or a directory, or a "
                 "BiLM: pass `embedder.bilm`. Received: an Embedder"
             )
-        check_layers(self.layers, allowed=[name for name in LAYERS if name != "mix"])
+        if self.layers == "mix":
+            raise ValueError('`layers` must not be "mix": use a task model to learn a mix.')
         options = self.get_params(deep=False)
         del options["normalize"]
         self.embedder_ = Embedder(options.pop("model"), **options)

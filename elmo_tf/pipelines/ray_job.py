@@ -20,8 +20,7 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.file_jobs import shard_name, unfinished_folder
 from elmo_tf.embedding.layer_choice import check_layers
-from elmo_tf.embedding.vector_formats import ParquetOutput, count_of_shard
-from elmo_tf.embedding.vector_output import OutputOptions
+from elmo_tf.embedding.vector_files import OutputOptions, ParquetFile, count_of_shard
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, put_in_place
 from elmo_tf.processors import limit_threads
@@ -78,7 +77,7 @@ def embed_with_ray(
             output under the same paths.
         pattern: the text files, see `text_files`; `.gz` is unpacked.
         output: the folder of the shards `part-00000.parquet` and so on, with the columns of
-            `ParquetOutput`. `(file, line)` is the key of a row.
+            `ParquetFile`. `(file, line)` is the key of a row.
         layers, precision, batch_tokens: see `Embedder`.
         options: see `OutputOptions`. None is `OutputOptions()`.
         format, token_column: see `sentence_reader`.
@@ -110,7 +109,7 @@ def embed_with_ray(
     if num_workers is not None:
         check_int(num_workers, "num_workers", ge=1)
     options = options or OutputOptions()
-    ParquetOutput.check(options)
+    ParquetFile(options)  # checks them
     files = [os.path.abspath(file) for file in text_files([pattern])]
     for file in files:
         sentence_reader(file, format, token_column)  # checks its arguments only
@@ -129,7 +128,7 @@ def embed_with_ray(
         "part_bytes": part_bytes,
     }
     output = Path(os.path.realpath(output))
-    ParquetOutput.refuse(output, overwrite)
+    ParquetFile.refuse(output, overwrite)
     with unfinished_folder(output, settings, overwrite) as folder:
         parts = (
             part
@@ -148,7 +147,7 @@ def embed_with_ray(
         counts = [_checked_count(path, part) for path, part in shards.items()]
         for unfinished in folder.glob(".*"):  # of workers that were killed
             unfinished.unlink()
-        ParquetOutput.refuse(output, overwrite)
+        ParquetFile.refuse(output, overwrite)
         put_in_place(folder, output)
     return {
         "sentences": sum(count.sentences for count in counts),
@@ -255,7 +254,7 @@ class _ShardWriter:
         limit_threads(num_cpus)
         self._arguments = embedder
         self._text = text
-        self._output = ParquetOutput(options)
+        self._output = ParquetFile(options)
 
     @functools.cached_property
     def _embedder(self) -> Embedder:

@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import check_int
-from elmo_tf.embedding.vector_output import unit_vectors
+from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.progress import progress_over
 from elmo_tf.text.reading import decode, is_compressed, read_lines
 

@@ -71,7 +71,7 @@ def warn_of_raw_text(
 
 
 def warn_of_tokens(
-    tokens: Sequence[bytes],
+    tokens: Sequence[str],
     limit: TokenLimit | None,
     vocabulary: Container[str] | None,
     characters: Container[str],
@@ -87,19 +87,18 @@ def warn_of_tokens(
         characters: those of the training text, as far as they are known; without one, the script
             of the tokens is not checked.
     """
-    texts = list(map(decode, tokens))
     kinds: dict[str, list[str]] = {}
     if limit is not None:
         kind = f"longer than {limit}, of which only the first {limit} are read"
-        kinds[kind] = list(filter(limit.is_exceeded, texts))
+        kinds[kind] = list(filter(limit.is_exceeded, tokens))
     elif vocabulary is not None:
         kind = "not in the vocabulary of the model, and read as <UNK>"
-        kinds[kind] = [text for text in texts if text not in vocabulary]
+        kinds[kind] = [text for text in tokens if text not in vocabulary]
     kind = (
         "not in Unicode's normal form NFC, in which most text is, so that their characters have "
         "other vectors (remedy: unicodedata.normalize)"
     )
-    kinds[kind] = [text for text in texts if not unicodedata.is_normalized("NFC", text)]
+    kinds[kind] = [text for text in tokens if not unicodedata.is_normalized("NFC", text)]
     for kind, unusual in kinds.items():
         if unusual:
             warn_once(
@@ -108,7 +107,7 @@ def warn_of_tokens(
                 "reported.",
                 *(len(unusual), len(tokens), kind, unusual[0]),
             )
-    letters = list(filter(str.isalpha, itertools.chain(*texts))) if characters else []
+    letters = list(filter(str.isalpha, itertools.chain(*tokens))) if characters else []
     unknown = [letter for letter in letters if letter not in characters]
     if len(unknown) > _SHARE * len(letters):
         warn_once(

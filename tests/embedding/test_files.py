@@ -1,6 +1,7 @@
 """`embed_file` writes a complete file of vectors in every format, or no file."""
 
 import gzip
+import itertools
 import os
 
 import h5py
@@ -8,14 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from elmo_tf.embedding.vector_formats import HDF5Output, output_format
-from elmo_tf.embedding.vector_output import OutputOptions
+from elmo_tf.embedding.vector_files import HDF5File, OutputOptions
 from elmo_tf.text.sentence_files import FileSentence
 from vector_files import read_vectors, sentence_to_index
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
-formats = pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".npy"])
+formats = pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
 LINES = ["the cat sat", "", "", "\udcff and / or"]
 
 
@@ -27,8 +27,10 @@ def text(tmp_path):
     return path
 
 
-@formats
-@pytest.mark.parametrize("pool", ["none", "mean"])
+@pytest.mark.parametrize(
+    ("suffix", "pool"),
+    [*itertools.product([".hdf5", ".parquet"], ["none", "mean"]), (".npy", "mean")],
+)
 @pytest.mark.parametrize(("layers", "dtype"), [("all", "float32"), ("top", "float16")])
 def test_every_format_stores_one_array_per_line(
     embedder_of, text, tmp_path, suffix, layers, dtype, pool
@@ -50,52 +52,11 @@ def test_every_format_stores_one_array_per_line(
 
 
 def test_a_file_of_raw_text_is_reported(embedder, text, tmp_path, caplog):
-    embedder.embed_file(text, tmp_path / "vectors.npz")
+    embedder.embed_file(text, tmp_path / "vectors.hdf5")
     assert "raw text" not in caplog.text
     text.write_text("The cat sat.\nIt did .\n")
-    embedder.embed_file(text, tmp_path / "raw.npz")
+    embedder.embed_file(text, tmp_path / "raw.hdf5")
     assert "1 of 2 sentences look like raw text: 'sat.'" in caplog.text
-
-
-def test_pooled_npy_output_has_no_offsets_file(embedder, text, tmp_path):
-    output, offsets = tmp_path / "vectors.npy", tmp_path / "vectors.npy.offsets.npy"
-    embedder.embed_file(text, output)
-    assert offsets.exists()
-
-    embedder.embed_file(text, output, overwrite=True, pool="mean")
-
-    assert not offsets.exists()
-    assert np.load(output).shape == (len(LINES), 3, 12)
-
-
-@pytest.mark.parametrize(
-    ("suffix", "compressions"),
-    [(".hdf5", ["gzip", "lzf"]), (".parquet", ["gzip", "snappy", "zstd"]), (".npz", ["gzip"])],
-)
-def test_compression_reduces_the_size_and_keeps_the_vectors(tmp_path, suffix, compressions):
-    arrays = [np.ones((3, num_tokens, 12), np.float16) for num_tokens in (400, 0)]
-
-    def written(compression):
-        folder, path = tmp_path / compression, tmp_path / f"{compression}{suffix}"
-        (folder / "shards").mkdir(parents=True)
-        output = output_format(path)(OutputOptions("float16", compression))
-        shard = folder / "shards" / f"part{output.shard_suffix}"
-        sentences = [FileSentence("", ["a"] * 400), FileSentence("", [])]
-        output.write_shard(shard, 0, sentences, arrays)
-        output.join([(shard, sentences)], folder)[""].rename(path)
-        return path
-
-    plain = _size(written("none"))
-    for compression in compressions:
-        path = written(compression)
-
-        for number, vectors in enumerate(arrays):
-            np.testing.assert_array_equal(read_vectors(path)[number], vectors)
-        assert _size(path) < 0.9 * plain
-
-
-def _size(path):
-    return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
 
 
 def test_sentences_are_stored_unless_forget_sentences_is_set(embedder, text, tmp_path):
@@ -190,10 +151,9 @@ def test_a_failure_before_the_first_vectors_leaves_no_files(
 @pytest.mark.parametrize(
     ("suffix", "choices", "message"),
     [
-        (".csv", {}, r"must end in \.hdf5, \.h5, \.parquet, \.npz, \.npy\. .*vectors\.csv'"),
+        (".csv", {}, r"must end in \.hdf5, \.h5, \.parquet, \.npy\. .*vectors\.csv'"),
         ("", {}, r"must end in .*vectors'"),
-        (".npy", {"compression": "gzip"}, r"An \.npy array has no compression 'gzip'"),
-        (".hdf5", {"compression": "zip"}, "no compression 'zip'. Allowed: none, gzip, lzf"),
+        (".npy", {}, r'NumPy \(\.npy\) requires pool="mean"'),
         (".parquet", {"use_sentence_keys": True}, "Parquet does not support"),
         (".hdf5", {"pool": "max"}, "`pool` must be one of none, mean. Received: 'max'"),
         (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: 'int8'"),
@@ -219,7 +179,7 @@ VALID = ("and / or", "a", "x/y", "the cat", "서울")
 
 
 def test_each_distinct_sentence_has_one_dataset_under_itself_or_its_line(tmp_path):
-    output = HDF5Output(OutputOptions(use_sentence_keys=True))
+    output = HDF5File(OutputOptions(use_sentence_keys=True))
     sentences = [FileSentence(text, ["a", "b"]) for text in TEXTS]
     shards = []
     for start, end in ((0, 5), (5, len(TEXTS))):
@@ -232,7 +192,7 @@ def test_each_distinct_sentence_has_one_dataset_under_itself_or_its_line(tmp_pat
         if isinstance(item, h5py.Dataset):
             found[name] = item.attrs["line"], item[()]
 
-    with h5py.File(output.join(shards, tmp_path)[""]) as file:
+    with h5py.File(output.join(shards, (None, 3), tmp_path)) as file:
         file.visititems(add)
 
     keys = {TEXTS.index(text): text for text in VALID}
@@ -240,14 +200,3 @@ def test_each_distinct_sentence_has_one_dataset_under_itself_or_its_line(tmp_pat
     assert {name: line for name, (line, _) in found.items()} == expected
     for line, vectors in found.values():
         assert (vectors == line).all()
-
-
-def test_sequences_whose_identifiers_differ_in_invalid_bytes_keep_their_arrays(embedder, tmp_path):
-    text, output = tmp_path / "proteins.fasta", tmp_path / "vectors.npz"
-    text.write_bytes(b">\xe91\nMK\n>\xe81\nMKV\n>\xc3\xa91\nM\n>a\0b\nMKVA\n")
-
-    embedder.embed_file(text, output)
-
-    with np.load(output) as arrays:
-        sizes = {name: arrays[name].shape[-2] for name in arrays}
-    assert sizes == {"line 0": 2, "line 1": 3, "é1": 1, "line 3": 4}

@@ -57,7 +57,7 @@ def test_lists_of_tokens_are_not_tokenized_again(embedder):
 def test_invalid_tokenizers_and_texts_are_refused(embedder, bilm, tmp_path):
     (tmp_path / "text.conll").write_text("a\nb\n")
     with pytest.raises(ValueError, match="`tokenizer` requires text"):
-        embedder.embed_file(tmp_path / "text.conll", tmp_path / "vectors.npz")
+        embedder.embed_file(tmp_path / "text.conll", tmp_path / "vectors.hdf5")
     with pytest.raises(ValueError, match="has no tokenizer"):
         Embedder(bilm).embed_texts(TEXTS)
     with pytest.raises(TypeError, match=r"A sentence must be a str or a list .* Sentence 1 is"):
@@ -68,7 +68,7 @@ def test_invalid_tokenizers_and_texts_are_refused(embedder, bilm, tmp_path):
     with pytest.raises(TypeError, match="`tokenizer` must return"):
         next(embedder.embed_texts(TEXTS))
     with pytest.raises(TypeError, match="`tokenizer` must return"):
-        embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz")
+        embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.hdf5")
 
 
 def test_a_file_of_raw_text_has_one_array_per_sentence(
@@ -97,8 +97,8 @@ def test_a_file_of_raw_text_has_one_array_per_sentence(
 def test_the_tokens_file_of_another_output_is_replaced_only_with_overwrite(
     bilm, tmp_path, tokenizer
 ):
-    text, output = tmp_path / "text.txt", tmp_path / "vectors.npz"
-    tokens = tmp_path / "vectors.npz.tokens.jsonl"
+    text, output = tmp_path / "text.txt", tmp_path / "vectors.hdf5"
+    tokens = tmp_path / "vectors.hdf5.tokens.jsonl"
     for path in (text, tokens):
         path.write_text("The cat.")
     embedder = Embedder(bilm, tokenizer=tokenizer)
@@ -115,7 +115,7 @@ def test_a_job_interrupted_between_its_two_files_can_be_resumed(bilm, tmp_path, 
     def embedder():  # with another tokenizer object each time, as another process has
         return Embedder(bilm, tokenizer=lambda text: [[Token(text, 0, len(text))]])
 
-    text, output = tmp_path / "text.txt", tmp_path / "vectors.npz"
+    text, output = tmp_path / "text.txt", tmp_path / "vectors.hdf5"
     text.write_text("The cat.\nIt left!")
 
     def move_tokens(part, path):
@@ -132,14 +132,14 @@ def test_a_job_interrupted_between_its_two_files_can_be_resumed(bilm, tmp_path, 
     embedder().embed_file(text, output)
 
     assert len(read_vectors(output)) == 2
-    assert len((tmp_path / "vectors.npz.tokens.jsonl").read_text().splitlines()) == 2
+    assert len((tmp_path / "vectors.hdf5.tokens.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_tokenizer_that_returns_empty_sentences_gives_no_arrays_for_them(bilm, tmp_path):
     (tmp_path / "text.txt").write_text("a\n\nb")
     embedder = Embedder(bilm, tokenizer=lambda text: [[], [Token(text, 0, 1)] if text else []])
 
-    embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz")
+    embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.hdf5")
 
-    assert [len(array[0]) for array in read_vectors(tmp_path / "vectors.npz").values()] == [1, 1]
+    assert [len(array[0]) for array in read_vectors(tmp_path / "vectors.hdf5").values()] == [1, 1]
     assert [text.tokens for text in embedder.embed_texts(["", "a"])] == [[], ["a"]]

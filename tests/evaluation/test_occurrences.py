@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from elmo_tf import BiLM, BiLMConfig, Embedder
-from elmo_tf.embedding.vector_output import unit_vectors
+from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.evaluation import Occurrence, OccurrenceIndex, build_occurrence_index, occurrences
 from elmo_tf.evaluation.occurrences import cluster_medoids
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import BiLM, Embedder, save_bilm
-from elmo_tf.embedding.vector_formats import ParquetOutput
-from elmo_tf.embedding.vector_output import OutputOptions
+from elmo_tf.embedding.vector_files import OutputOptions, ParquetFile
 from elmo_tf.pipelines import embed_with_ray
 from elmo_tf.pipelines.ray_job import TextPart, _checked_count
 from elmo_tf.text.sentence_files import FileSentence, SentenceCount, sentence_reader
@@ -122,7 +121,7 @@ def test_an_incomplete_shard_is_an_error(tmp_path):
     shard = tmp_path / "part-00000.parquet"
     arrays = [np.zeros((1, 2), np.float32)]
     count = SentenceCount(sentences=1)
-    ParquetOutput(OutputOptions()).write_shard(
+    ParquetFile(OutputOptions()).write_shard(
         shard, 0, [FileSentence("a", ["a"])], arrays, "a.txt", count
     )
 
