@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from elmo_tf.checkpoints.weight_files import open_hdf5
-from elmo_tf.embedding.vector_formats import SENTENCES
+from elmo_tf.embedding.vector_files import SENTENCES
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import encode
@@ -217,7 +217,7 @@ def _hdf5(path: Path) -> _Stored:
 
 
 def _parquet(path: Path) -> _Stored:
-    """Shards with one row per sentence, see `ParquetOutput`."""
+    """Shards with one row per sentence, see `ParquetFile`."""
     parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     files = [parquet.ParquetFile(path) for path in paths]
