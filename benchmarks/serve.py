@@ -26,7 +26,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-_SERVERS = {"batching": [], "no-batching": ["--no-batching"]}  # options of each
+_SERVERS = {"batching": [], "no-batching": ["--max-batch-size=1"]}  # options of each
 _DISTINCT = 512  # sentences
 _TOLERANCE = 1e-4  # batches add up in another order
 

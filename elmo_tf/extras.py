@@ -7,7 +7,12 @@ import shlex
 from types import ModuleType
 
 # Packages that are not named as the module.
-_PACKAGES = {"faiss": "faiss-cpu", "sklearn": "scikit-learn"}
+_PACKAGES = {
+    "faiss": "faiss-cpu",
+    "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+    "sklearn": "scikit-learn",
+}
 
 
 class MissingExtraError(ImportError):

@@ -73,31 +73,21 @@ class Browser:
         """Types into the focused element."""
         self.call("Input.insertText", text=text)
 
-    def press(self, key, ctrl=False):
-        """Presses a key such as `Enter` or `ArrowDown` in the focused element."""
-        text = {"text": "\r"} if key == "Enter" else {}
-        codes = {"Backspace": 8, "Enter": 13, "End": 35, "Home": 36}
-        codes |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
-        key = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
-        key |= {"modifiers": 2 if ctrl else 0}
+    def press_enter(self):
+        """Presses Enter in the focused element."""
+        text = {"text": "\r"}
+        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
         self.call("Input.dispatchKeyEvent", type="keyDown", **key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **key)
 
     def click(self, element):
         """Clicks on an element, which is given as a JavaScript expression."""
-        self._mouse(element, "mouseMoved")
-        self._mouse(element, "mousePressed", button="left", clickCount=1)
-        self._mouse(element, "mouseReleased", button="left", clickCount=1)
-
-    def hover(self, element):
-        """Moves the mouse to an element."""
-        self._mouse(element, "mouseMoved")
-
-    def _mouse(self, element, kind, **parameters):
         self.evaluate(f"({element}).scrollIntoView({{block: 'center', inline: 'center'}})")
         box = self.evaluate(f"({element}).getBoundingClientRect().toJSON()")
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
+        place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        for kind in ("mousePressed", "mouseReleased"):
+            mouse = {"type": kind, "button": "left", "clickCount": 1, **place}
+            self.call("Input.dispatchMouseEvent", **mouse)
 
 
 @contextlib.contextmanager

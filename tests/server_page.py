@@ -126,8 +126,6 @@ def assert_no_errors(tab, port):
 class Page:
     """The page in a tab: a user's actions, and the visible texts."""
 
-    maps = "document.querySelectorAll('.map')"
-
     def __init__(self, tab, port):
         self.tab = tab
         self.address = f"http://127.0.0.1:{port}/"
@@ -140,28 +138,27 @@ class Page:
     def wait(self):
         self.tab.wait_for("document.body?.ariaBusy === 'false'")
 
-    def enter(self, ctrl=False, **texts):
-        """Types into the fields of the form and presses Enter, or Ctrl and Enter."""
+    def enter(self, **texts):
+        """Types into the fields of the form and sends it."""
         for name, text in texts.items():
-            self.tab.click(f"document.querySelector('#{name}')")
-            self.tab.evaluate("document.activeElement.select()")
-            self.tab.press("Backspace")
+            self.tab.evaluate(f"document.querySelector('#{name}').select()")
             self.tab.type(text)
-        self.tab.press("Enter", ctrl)
-        self.wait()
+        self.choose("#action")
 
     def select(self, model):
         self.tab.evaluate(f"select = document.querySelector('#model'), select.value = '{model}'")
         self.tab.evaluate("select.dispatchEvent(new Event('change'))")
         self.wait()
 
-    def choose(self, element, way):
-        """Chooses an element with a click or with a key."""
-        if way == "click":
-            self.tab.click(element)
+    def choose(self, selector, position=0, key=False):
+        """Chooses a button with a click, or with the Enter key."""
+        button = f"document.querySelectorAll('{selector}')[{position}]"
+        if key:
+            self.tab.evaluate(f"{button}.focus()")
+            self.tab.press_enter()
         else:
-            self.tab.evaluate(f"{element}.focus()")
-            self.tab.press(way)
+            self.tab.click(button)
+        self.wait()
 
     def texts(self, selector):
         query = f"document.querySelectorAll({json.dumps(selector)})"
@@ -176,39 +173,14 @@ class Page:
     def state(self):
         return parse_qs(self.tab.evaluate("location.hash.slice(1)"))
 
-    def named(self):
-        """Returns the (role, name) pairs that screen readers get."""
-        nodes = self.tab.call("Accessibility.getFullAXTree")["nodes"]
-        return [(node["role"]["value"], node.get("name", {}).get("value")) for node in nodes]
-
-    def tokens(self, which="first"):
-        return self.texts(f"#{which}-tokens bdi")
+    def tokens(self):
+        return self.texts(".tokens bdi")
 
     def selected(self):
-        return self.texts("#first-tokens [aria-pressed=true] bdi")
+        return self.texts(".tokens [aria-pressed=true]")
 
     def layers(self):
-        return self.texts("#maps h3 code")
-
-    def similarities(self):
-        """Returns (layer, row, column)."""
-        cells = "[...row.querySelectorAll('[data-similarity]')].map((c) => +c.dataset.similarity)"
-        rows = f"[...map.querySelectorAll('tbody tr')].map((row) => {cells})"
-        return np.array(self.tab.evaluate(f"[...{self.maps}].map((map) => {rows})"))
-
-    def neighbors(self):
-        """Returns (token, its number, similarity) of each layer, nearest first."""
-        text = "(selector) => item.querySelector(selector).textContent"
-        items = f"[...list.children].map((item) => ['bdi', 'small', '.number'].map({text}))"
-        return self.tab.evaluate(
-            f"[...document.querySelectorAll('#neighbors ol')].map((list) => {items})"
-        )
-
-    def token(self, position):
-        return f"document.querySelectorAll('#first-tokens button')[{position}]"
-
-    def cell(self, layer, row, column):
-        return f"{self.maps}[{layer}].querySelector('tbody').rows[{row}].cells[{column + 1}]"
+        return self.texts(".map code")
 
     def labeled(self):
         """Returns [(its tokens, its label or None), …] of spans of tokens."""

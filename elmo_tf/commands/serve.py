@@ -5,6 +5,7 @@ import re
 import signal
 import sys
 import threading
+import time
 
 from absl import logging
 
@@ -34,14 +35,10 @@ class _ServeOptions:
     grace: NonNegative = setting(
         30.0, "seconds that running requests get to finish when the server stops"
     )
-    access_log: bool = setting(False, "log each request to stderr")
-    no_batching: bool = setting(False, "compute requests one by one", group="batching")
-    max_batch_size: Count = setting(64, "sentences per batch")
-    batch_timeout_micros: Natural = setting(
-        0, "longest wait for more requests while the model is idle, in microseconds"
+    max_batch_size: Count = setting(
+        64, "sentences of several requests that are computed together; 1 computes each alone"
     )
     max_request_mb: Count = setting(64, "size of the message, in MiB", group="limits per request")
-    max_sentences: Count = setting(4096, "number of sentences")
     max_tokens: Count = setting(
         65_536, "padded tokens: sentences times tokens of the longest sentence"
     )
@@ -64,45 +61,37 @@ class _ServeOptions:
 
 @subcommand(
     "elmo-tf serve small-en",
-    epilog="The server runs until it is interrupted. It is meant for development and tests, and "
-    "answers the same requests as TF Serving. For production, version labels and version "
-    "policies use TF Serving: examples/serving has its configuration files. There is no "
-    "authentication and no encryption.",
+    epilog="The server runs until it is interrupted. It needs the extra `serve`. It is for "
+    " development and tests, and answers the same requests as TF Serving. For production use TF "
+    "Serving: examples/serving has its configuration files. There is no authentication and no "
+    "encryption.",
 )
 def serve(options: _ServeOptions) -> None:
     """Serve models over gRPC and REST."""
-    from elmo_tf.saved_models.server.batching import Batching
     from elmo_tf.saved_models.server.limits import Limits
     from elmo_tf.saved_models.server.server import serve
 
-    batching = None
-    if not options.no_batching:
-        batching = Batching(options.max_batch_size, options.batch_timeout_micros)
-    # SIGTERM ends the server like Ctrl-C: running requests are answered.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        server = serve(
-            options.models(),
-            options.name,
-            options.port,
-            options.rest_port,
-            options.host,
-            batching=batching,
-            limits=Limits(
-                options.max_request_mb * 2**20, options.max_sentences, options.max_tokens
-            ),
-            poll_seconds=options.poll_seconds or None,
-            access_log=options.access_log,
-        )
-        try:
-            print_json({"port": server.port, "rest_port": server.rest_port})
-            sys.stdout.flush()
-            server.wait()
-        finally:
-            _end_after(options.grace)
-            server.stop(options.grace)
-    except KeyboardInterrupt:
-        logging.info("Stopped.")
+    # The handler only sets a flag: an exception that it raises may be lost.
+    received = []
+    signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    server = serve(
+        options.models(),
+        options.name,
+        options.port,
+        options.rest_port,
+        options.host,
+        limits=Limits(options.max_request_mb * 2**20, options.max_tokens, options.max_batch_size),
+        poll_seconds=options.poll_seconds or None,
+    )
+    signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+    print_json({"port": server.port, "rest_port": server.rest_port})
+    sys.stdout.flush()
+    while not received:
+        time.sleep(0.1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends the process at once
+    _end_after(options.grace)
+    server.stop(options.grace)
+    logging.info("Stopped.")
 
 
 def _end_after(grace: float) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import importlib
 import threading
 import time
-import urllib.parse
 from collections.abc import Callable
 from concurrent import futures
 
@@ -16,8 +15,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.server.limits import invalid, printable, status_of
-from elmo_tf.saved_models.server.models import ServerCore
+from elmo_tf.saved_models.server.limits import invalid, status_of
+from elmo_tf.saved_models.server.models import Models
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
 _MODELS = "tensorflow.serving.ModelService"
@@ -34,22 +33,20 @@ class GrpcEndpoint:
 
     Args:
         address: `"host:port"` to listen on; port 0 picks a free one, see the attribute `port`.
-        access_log: whether to log a line per request.
 
     Raises:
         RuntimeError: the address is not available.
     """
 
-    def __init__(self, core: ServerCore, address: str, access_log: bool = False):
-        self._core = core
-        self._access_log = access_log
+    def __init__(self, models: Models, address: str):
+        self._models = models
         self._num_running = 0
         self._changed = threading.Condition()
         self._server = grpc.server(
-            futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="serve"),
+            futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="grpc"),
             options=[
                 ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", core.limits.max_request_bytes),
+                ("grpc.max_receive_message_length", models.limits.max_request_bytes),
                 ("grpc.max_send_message_length", -1),
             ],
             maximum_concurrent_rpcs=_MAX_REQUESTS,
@@ -58,10 +55,10 @@ class GrpcEndpoint:
         status_request = get_model_status_pb2.GetModelStatusRequest
         for service, name, request_type, function in (
             (_PREDICTIONS, "Predict", predict_pb2.PredictRequest, self._predict),
-            (_PREDICTIONS, "GetModelMetadata", metadata_request, lambda r, _: core.metadata(r)),
-            (_MODELS, "GetModelStatus", status_request, lambda r, _: core.status(r)),
+            (_PREDICTIONS, "GetModelMetadata", metadata_request, lambda r, _: models.metadata(r)),
+            (_MODELS, "GetModelStatus", status_request, lambda r, _: models.status(r)),
         ):
-            handlers = {name: self._handler(name, request_type, function)}
+            handlers = {name: self._handler(request_type, function)}
             handler = grpc.method_handlers_generic_handler(service, handlers)
             self._server.add_generic_rpc_handlers([handler])
         self._health = health.HealthServicer()
@@ -86,12 +83,12 @@ class GrpcEndpoint:
     def _predict(
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
     ) -> predict_pb2.PredictResponse:
-        with self._core.version(request.model_spec) as version:
+        spec = request.model_spec
+        with self._models.counted(spec.name, "GRPC"), self._models.version(spec) as version:
             return version.answer(request, context.is_active)
 
     def _handler(
         self,
-        method: str,
         request_type: type[Message],
         function: Callable[[Message, grpc.ServicerContext], Message],
     ) -> grpc.RpcMethodHandler:
@@ -103,31 +100,13 @@ class GrpcEndpoint:
             # The request ends when its response is sent; False: it has already ended.
             if not context.add_callback(self._count_end):
                 self._count_end()
-            start_time, request = time.monotonic(), request_type()
-            code, message, response = grpc.StatusCode.OK, "", b""
             try:
-                request.MergeFromString(content)
-                if not request.HasField("model_spec"):
-                    raise invalid("Missing ModelSpec")
-                response = function(request, context).SerializeToString()
-            except DecodeError as error:
-                code, message = status_of(invalid(f"Cannot parse the request: {error}"))
+                return function(_parsed(request_type, content), context).SerializeToString()
             except Exception as error:
-                code, message = status_of(error)
                 if not isinstance(error, tf.errors.OpError):
                     logging.exception("A request failed.")
-            model = request.model_spec.name
-            if method == "Predict":
-                self._core.observe(model, code, "GRPC", start_time)
-            if self._access_log:
-                peer, name = urllib.parse.unquote(context.peer()), printable(model) or "-"
-                seconds = time.monotonic() - start_time
-                logging.info(
-                    "%s gRPC %s %s %s %.1f ms", peer, method, name, code.name, 1e3 * seconds
-                )
-            if code != grpc.StatusCode.OK:
-                context.abort(code, message)
-            return response
+                status = status_of(error)
+            return context.abort(*status)
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -135,3 +114,10 @@ class GrpcEndpoint:
         with self._changed:
             self._num_running -= 1
             self._changed.notify_all()
+
+
+def _parsed(request_type: type[Message], content: bytes) -> Message:
+    try:
+        return request_type.FromString(content)
+    except DecodeError as error:
+        raise invalid(f"Cannot parse the request: {error}") from error

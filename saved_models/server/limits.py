@@ -1,11 +1,11 @@
-"""The limits of a request, and the errors of rejected requests with TF Serving's codes and wording.
+"""The limits of a request, and the errors of rejected requests.
 
 All modules of the server raise a `tf.errors.OpError` for a request that is rejected.
 """
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import grpc
 import numpy as np
@@ -15,64 +15,41 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from elmo_tf.saved_models.messages import LENGTHS
 from elmo_tf.settings import Count, checked_dataclass, setting
 
-_MAX_MESSAGE = 1024  # bytes; TF Serving's limit
+_MAX_MESSAGE = 500  # characters: gRPC limits a message to 8 KB, escaped
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
-# Errors of a malformed request, of one that may be retried later, and of an unknown version.
+# Errors of a malformed request, of one that may be retried later, and of an unknown model.
 invalid = functools.partial(tf.errors.InvalidArgumentError, None, None)
 unavailable = functools.partial(tf.errors.UnavailableError, None, None)
 not_found = functools.partial(tf.errors.NotFoundError, None, None)
 
 
-def servable_not_found(name: str, version: int | None) -> tf.errors.NotFoundError:
-    """Returns the error for a model or version that is not served; `None` means the newest."""
-    name = shortened(name)
-    servable = f"Latest({name})" if version is None else f"Specific({name}, {version})"
-    return not_found(f"Servable not found for request: {servable}")
-
-
 def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
     """Returns the code and the message of an error for clients."""
+    code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
     if isinstance(error, tf.errors.OpError):
         code = _STATUS_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
-        return code, shortened(error.message)
-    return grpc.StatusCode.INTERNAL, shortened(f"{type(error).__name__}: {error}")
-
-
-def shortened(message: str) -> str:
-    """Truncates a message, which may quote long names from a request."""
-    content = message.encode("utf-8", "replace")
-    if len(content) <= _MAX_MESSAGE:
-        return message
-    return content[:_MAX_MESSAGE].decode("utf-8", "ignore") + "...TRUNCATED"
-
-
-def printable(text: str) -> str:
-    """A text from a request for one line of a log: shortened, with control characters escaped."""
-    return shortened(text).encode("unicode_escape").decode()
-
-
-def braces(names: Iterable[str]) -> str:
-    """Formats a set of names as TF Serving does."""
-    return "{" + ",".join(sorted(names)) + "}"
+        message = error.message
+    return code, message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…"
 
 
 @checked_dataclass
 class Limits:
-    """The limits of a request. Larger requests are rejected before they are computed.
+    """The limits of a request, above which it is rejected, and of a batch.
 
     Args:
         max_request_bytes: of a message, and of each tensor in it; gRPC allows less than 2 GiB.
-        max_sentences: rows of a request.
-        max_tokens: number of sentences times the tokens of the longest.
+        max_tokens: of a request: number of sentences times the tokens of the longest.
+        max_batch_size: sentences of several requests that are computed together. 1 computes each
+            request alone, as a model with layer normalization needs.
 
     Raises:
         ValueError: a limit is less than 1, or `max_request_bytes` is 2 GiB or more.
     """
 
     max_request_bytes: int = setting(64 * 1024 * 1024, ge=1, lt=2**31)
-    max_sentences: Count = 4096
     max_tokens: Count = 65_536
+    max_batch_size: Count = 64
 
     def check_size(
         self, alias: str, dtype: int, shape: Sequence[int], strings: Sequence[bytes] = ()
@@ -94,30 +71,21 @@ class Limits:
             num_bytes += len(strings[-1]) * max(0, num_elements - len(strings))
         if num_bytes > self.max_request_bytes:
             raise invalid(
-                f"tensor parsing error: {alias} has the shape {list(shape)}, which is more than "
-                f"{self.max_request_bytes} bytes"
+                f"{alias} has the shape {list(shape)}, which is more than "
+                f"{self.max_request_bytes} bytes."
             )
 
     def check_tokens(
         self, signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, np.ndarray]
     ) -> int:
-        """Checks the number of sentences and tokens of a request.
-
-        Returns:
-            Number of sentences times the tokens of the longest; 0 if the inputs are not text.
-        """
+        """Checks and returns the number of tokens of a request; 0 if the inputs are not text."""
         dtypes = {info.dtype for info in signature.inputs.values()}
-        if tf.string.as_datatype_enum not in dtypes and not takes_sentences(signature):
+        if tf.string.as_datatype_enum not in dtypes and LENGTHS not in signature.outputs:
             return 0
-        num_sentences = max((len(array) for array in inputs.values() if array.ndim), default=0)
-        if num_sentences > self.max_sentences:
-            raise invalid(
-                f"The request has {num_sentences} sentences, more than {self.max_sentences}. "
-                "Send them in several requests."
-            )
         is_raw = "starts" in signature.outputs
         longest = max((self._longest(array, is_raw) for array in inputs.values()), default=0)
-        num_tokens = max(1, num_sentences) * longest
+        num_sentences = max((len(array) for array in inputs.values() if array.ndim), default=0)
+        num_tokens = max(1, num_sentences) * max(1, longest)
         if num_tokens > self.max_tokens:
             raise invalid(
                 f"The request has {num_sentences} sentences, the longest with {longest} tokens or "
@@ -138,8 +106,3 @@ class Limits:
         limit = self.max_tokens // max(1, len(texts))
         tokens = (text.decode("utf-8", "replace").split(None, limit) for text in texts)
         return max(map(len, tokens), default=0)
-
-
-def takes_sentences(signature: meta_graph_pb2.SignatureDef) -> bool:
-    """Whether a signature is that of an exported biLM, which returns the sentence lengths."""
-    return LENGTHS in signature.outputs

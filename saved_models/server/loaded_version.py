@@ -19,20 +19,18 @@ from tensorflow_serving.apis import predict_pb2
 
 from elmo_tf.cores import num_cores
 from elmo_tf.saved_models.messages import read_warmup
-from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
-from elmo_tf.saved_models.server.limits import Limits, braces, invalid
-from elmo_tf.saved_models.server.metrics import Metrics
+from elmo_tf.saved_models.server.batching import Batcher, Call
+from elmo_tf.saved_models.server.limits import Limits, invalid
 from elmo_tf.saved_models.versions import register_operations
 
-_NO_LIMITS = Limits(2**31 - 1, 2**62, 2**62)  # for warm-up requests
+_NO_LIMITS = Limits(2**31 - 1, 2**62)  # for warm-up requests
 # TF Serving writes values into the field of their type, where clients in other languages expect
-# them. Packed fields are given by number and by the binary type of their values.
-_PACKED_FIELDS = {tf.float32: (5, np.dtype("<f4")), tf.float64: (6, np.dtype("<f8"))}
+# them. Strings are there anyway.
 _VALUE_FIELDS = {
+    tf.float64: "double_val",
     tf.int32: "int_val",
     tf.int64: "int64_val",
     tf.bool: "bool_val",
-    tf.string: "string_val",
 }
 
 
@@ -43,14 +41,7 @@ class LoadedVersion:
         Exception: TensorFlow cannot load the version, or a warm-up request fails.
     """
 
-    def __init__(
-        self,
-        number: int,
-        path: Path,
-        limits: Limits | None = None,
-        batching: Batching | None = None,
-        metrics: Metrics | None = None,
-    ):
+    def __init__(self, number: int, path: Path, limits: Limits):
         self.number = number
         self._limits = _NO_LIMITS
         # At most as many parallel runs as in TF Serving.
@@ -58,22 +49,25 @@ class LoadedVersion:
         # On two cores, splitting short operations costs more than it saves.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
-        self._batcher = None
+        self._batcher = Batcher(self.run, limits.max_batch_size)
         try:
             register_operations(path)
             with self._session.graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(
                     self._session, [tf.saved_model.SERVING], os.fspath(path)
                 )
-            # A copy, so that the graph of `meta_graph` can be freed.
-            self.signatures = copy.deepcopy(dict(meta_graph.signature_def))
+            # Copies, so that the graph of `meta_graph` can be freed. That of initialization has no
+            # method name.
+            self.signatures = {
+                name: copy.deepcopy(signature)
+                for name, signature in meta_graph.signature_def.items()
+                if signature.method_name
+            }
             for request in read_warmup(path):
                 self.answer(request)
-            self._limits = limits or Limits()
-            if batching is not None:
-                self._batcher = Batcher(self.run, batching, metrics)
+            self._limits = limits
         except BaseException:
-            self._session.close()
+            self.close()
             raise
 
     def answer(
@@ -87,11 +81,7 @@ class LoadedVersion:
         name, signature = self.signature(spec.signature_name)
         given, wanted = set(request.inputs), set(signature.inputs)
         if given != wanted:
-            raise invalid(
-                f"inputs do not match signature: {braces(given)} != {braces(wanted)}. "
-                f"Sent extra: {braces(given - wanted)}. "
-                f"Missing but required: {braces(wanted - given)}."
-            )
+            raise invalid(f"Expected the inputs {sorted(wanted)}, but got {sorted(given)}.")
         inputs = {
             alias: array_of(alias, proto, self._limits) for alias, proto in request.inputs.items()
         }
@@ -107,11 +97,11 @@ class LoadedVersion:
     def signature(self, name: str) -> tuple[str, meta_graph_pb2.SignatureDef]:
         """Returns a signature and its name; `""` is the default signature."""
         name = name or "serving_default"
-        signature = self.signatures.get(name)
-        if signature is None or not signature.method_name:  # those of initialization have none
-            message = f'Serving signature key "{name}" not found.'
+        if name not in self.signatures:
+            names = ", ".join(sorted(self.signatures))
+            message = f"The model has no signature {name!r}. Signatures: {names}"
             raise tf.errors.FailedPreconditionError(None, None, message)
-        return name, signature
+        return name, self.signatures[name]
 
     def predict(
         self,
@@ -125,20 +115,20 @@ class LoadedVersion:
         for alias, info in signature.inputs.items():  # a session would convert other types
             expected, received = tf.as_dtype(info.dtype), tf.as_dtype(inputs[alias].dtype)
             if received != expected:
-                raise invalid(
-                    f"Expects {alias} to be {expected.name} but {received.name} is provided"
-                )
+                raise invalid(f"{alias} must be {expected.name}, but is {received.name}.")
             shape = tf.TensorShape(info.tensor_shape)
             if not shape.is_compatible_with(inputs[alias].shape):
                 raise invalid(
-                    f"Expects {alias} to have the shape {shape} but {inputs[alias].shape} is "
-                    "provided"
+                    f"{alias} must have the shape {shape}, but has {inputs[alias].shape}."
                 )
-        aliases = _output_aliases(signature, output_filter)
+        aliases = list(dict.fromkeys(output_filter)) or sorted(signature.outputs)
+        for alias in aliases:
+            if alias not in signature.outputs:
+                names = ", ".join(sorted(signature.outputs))
+                raise invalid(f"The signature {name} has no output {alias}. Outputs: {names}")
         num_tokens = self._limits.check_tokens(signature, inputs)
         call = Call(name, signature, inputs, aliases, num_tokens, is_awaited)
-        run = self._batcher.run if self._batcher is not None else self.run
-        outputs = zip(aliases, run(call), strict=True)
+        outputs = zip(aliases, self._batcher.run(call), strict=True)
         return {
             alias: np.asarray(value, tf.as_dtype(signature.outputs[alias].dtype).as_numpy_dtype)
             for alias, value in outputs
@@ -155,23 +145,8 @@ class LoadedVersion:
 
     def close(self) -> None:
         """Closes the session. No requests may be running."""
-        if self._batcher is not None:
-            self._batcher.close()
+        self._batcher.close()
         self._session.close()
-
-
-def _output_aliases(
-    signature: meta_graph_pb2.SignatureDef, output_filter: Sequence[str]
-) -> list[str]:
-    for index, alias in enumerate(output_filter):
-        if alias not in signature.outputs:
-            raise invalid(
-                f"output tensor alias not found in signature: {alias} "
-                f"Outputs expected to be in the set {braces(signature.outputs)}."
-            )
-        if alias in output_filter[:index]:
-            raise invalid(f"duplicate output tensor alias: {alias}")
-    return list(output_filter) or sorted(signature.outputs)
 
 
 def array_of(alias: str, proto: tensor_pb2.TensorProto, limits: Limits) -> np.ndarray:
@@ -184,13 +159,13 @@ def array_of(alias: str, proto: tensor_pb2.TensorProto, limits: Limits) -> np.nd
         # KeyError: a type without values. OverflowError: a number outside the range of its type.
         with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
             return tf.make_ndarray(proto)
-    raise invalid(f"tensor parsing error: {alias}")
+    raise invalid(f"{alias} is not a valid tensor.")
 
 
 def proto_of(array: np.ndarray) -> tensor_pb2.TensorProto:
     """Encodes an output, with the values in the field of their type."""
     dtype = tf.as_dtype(array.dtype)
-    if dtype not in _VALUE_FIELDS and dtype not in _PACKED_FIELDS:
+    if dtype != tf.float32 and dtype not in _VALUE_FIELDS:
         return tf.make_tensor_proto(array, dtype)
     proto = tensor_pb2.TensorProto(
         dtype=dtype.as_datatype_enum, tensor_shape=tf.TensorShape(array.shape).as_proto()
@@ -199,9 +174,8 @@ def proto_of(array: np.ndarray) -> tensor_pb2.TensorProto:
         getattr(proto, _VALUE_FIELDS[dtype]).extend(array.ravel().tolist())
     elif array.size:
         # In protobuf's binary format: converting to Python floats takes as long as the biLM. A
-        # packed field is written like one of bytes; the first byte is the number of the field.
-        index, wire_type = _PACKED_FIELDS[dtype]
-        content = np.ascontiguousarray(array, wire_type).tobytes()
+        # packed field is written like one of bytes; `float_val` is field 5.
+        content = np.ascontiguousarray(array, "<f4").tobytes()
         field = wrappers_pb2.BytesValue(value=content).SerializeToString()
-        proto.MergeFromString(bytes([index << 3 | 2]) + field[1:])
+        proto.MergeFromString(bytes([5 << 3 | 2]) + field[1:])
     return proto

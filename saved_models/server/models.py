@@ -1,61 +1,55 @@
-"""The models of a server, and their versions, which it finds, loads and unloads."""
+"""The models of a server. The newest version of each is loaded, and swapped for a newer one."""
 
 import contextlib
-import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import prometheus_client
 from absl import logging
 from grpc import StatusCode
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.server.batching import Batching
-from elmo_tf.saved_models.server.limits import (
-    Limits,
-    invalid,
-    not_found,
-    servable_not_found,
-    shortened,
-    unavailable,
-)
+from elmo_tf.saved_models.server.limits import Limits, invalid, not_found, status_of, unavailable
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
-from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.versions import versions_in
 
-State = get_model_status_pb2.ModelVersionStatus.State
+Status = get_model_status_pb2.ModelVersionStatus
+_MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
 
 
-class ServerCore:
-    """The models of a server. Rejected requests raise `tf.errors.OpError`.
+class Models:
+    """The models of a server by name. Rejected requests raise `tf.errors.OpError`.
 
     Args:
         directories: the folder of each model by name.
-        limits, batching: see `serve`.
+        limits: of a request.
 
     Attributes:
         names: the names of the models, sorted.
+        registry: the Prometheus metrics, with TF Serving's names.
     """
 
-    def __init__(
-        self,
-        directories: Mapping[str, Path],
-        limits: Limits | None = None,
-        batching: Batching | None = None,
-    ):
-        self.limits = limits or Limits()
-        self.metrics = Metrics()
-        self._batching = batching
-        self._models = {
-            name: Model(name, path, self._load) for name, path in sorted(directories.items())
-        }
+    def __init__(self, directories: Mapping[str, Path], limits: Limits):
+        self.limits = limits
+        load = functools.partial(LoadedVersion, limits=limits)
+        self._models = {name: Model(name, directories[name], load) for name in sorted(directories)}
         self.names = list(self._models)
+        self.registry = registry = prometheus_client.CollectorRegistry()
+        # A gauge that is only increased: to the name of a counter the library appends `_total`.
+        name, labels = ":tensorflow:serving:request_count", ["model_name", "status"]
+        self._requests = prometheus_client.Gauge(name, "Predictions.", labels, registry=registry)
+        name, labels = ":tensorflow:serving:request_latency", ["model_name", "API", "entrypoint"]
+        self._latency = prometheus_client.Histogram(
+            name, "Microseconds of a prediction.", labels, registry=registry, buckets=_MICROSECONDS
+        )
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
 
     def load(self) -> None:
-        """Loads all models. Raises the errors of `Model.load`."""
+        """Loads all models. Raises the errors of TensorFlow."""
         for model in self._models.values():
             model.load()
 
@@ -66,9 +60,9 @@ class ServerCore:
             while not self._stopped.wait(seconds):
                 for model in self._models.values():
                     try:
-                        model.refresh()
-                    except Exception:
-                        logging.exception("Cannot check %s for new versions.", model.name)
+                        model.load()
+                    except Exception as error:
+                        logging.error("Cannot load a new version of %s: %s", model.name, error)
 
         self._watch = threading.Thread(target=check, name="versions", daemon=True)
         self._watch.start()
@@ -76,26 +70,38 @@ class ServerCore:
     @contextlib.contextmanager
     def version(self, spec: model_pb2.ModelSpec) -> Iterator[LoadedVersion]:
         """Yields the version that a request names; it stays loaded within the block."""
-        if not spec.name:
-            raise invalid("ModelSpec has no name specified.")
         if spec.HasField("version_label"):
-            raise invalid(f"Unrecognized servable version label: {shortened(spec.version_label)}")
+            raise invalid("This server has no version labels.")
         number = spec.version.value if spec.HasField("version") else None
-        if spec.name not in self._models:
-            raise servable_not_found(spec.name, number)
-        with self._models[spec.name].version(number) as version:
+        with self._model(spec.name).version(number) as version:
             yield version
+
+    @contextlib.contextmanager
+    def counted(self, model: str, entrypoint: str) -> Iterator[None]:
+        """Counts the prediction in the block, and records its latency if it succeeds.
+
+        `entrypoint` is `"GRPC"` or `"REST"`.
+        """
+        start_time, code = time.monotonic(), StatusCode.OK
+        # Unknown names share one label: otherwise clients could fill the memory.
+        name = model if model in self._models else ""
+        try:
+            yield
+            seconds = time.monotonic() - start_time
+            self._latency.labels(name, "Predict", entrypoint).observe(1e6 * seconds)
+        except Exception as error:
+            code, _ = status_of(error)
+            raise
+        finally:
+            self._requests.labels(name, code.name).inc()
 
     def metadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Answers `PredictionService.GetModelMetadata`."""
         with self.version(request.model_spec) as version:
-            if not request.metadata_field:
-                raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
-            for field in request.metadata_field:
-                if field != "signature_def":
-                    raise invalid(f"Metadata field {shortened(field)} is not supported")
+            if list(request.metadata_field) != ["signature_def"]:
+                raise invalid('The `metadata_field` must be "signature_def".')
             response = get_model_metadata_pb2.GetModelMetadataResponse(
                 model_spec={"name": request.model_spec.name, "version": {"value": version.number}}
             )
@@ -109,28 +115,12 @@ class ServerCore:
     ) -> get_model_status_pb2.GetModelStatusResponse:
         """Answers `ModelService.GetModelStatus`, newest version first."""
         spec = request.model_spec
-        requested = f"any versions of model {shortened(spec.name)}"
-        states = self._models[spec.name].states() if spec.name in self._models else {}
+        statuses = self._model(spec.name).statuses()
         if spec.HasField("version"):
-            requested = f"version {spec.version.value} of model {shortened(spec.name)}"
-            states = {n: state for n, state in states.items() if n == spec.version.value}
-        if not states:
-            raise not_found(f"Could not find {requested}")
-        response = get_model_status_pb2.GetModelStatusResponse()
-        for number, version in sorted(states.items(), reverse=True):
-            # Setting the fields, even to their defaults, makes `status` present in the answer.
-            status = {"error_code": 0, "error_message": ""}
-            if version.error is not None:
-                code = getattr(version.error, "error_code", 2)
-                status = {"error_code": code, "error_message": shortened(str(version.error))}
-            response.model_version_status.add(version=number, state=version.state, status=status)
-        return response
-
-    def observe(self, model: str, code: StatusCode, entrypoint: str, start_time: float) -> None:
-        """Counts a prediction; see `Metrics.observe_prediction`."""
-        # Unknown names share one label: otherwise clients could fill the memory.
-        name = model if model in self._models else ""
-        self.metrics.observe_prediction(name, code.name, entrypoint, time.monotonic() - start_time)
+            statuses = [status for status in statuses if status.version == spec.version.value]
+            if not statuses:
+                raise not_found(f"{spec.name} has no version {spec.version.value}.")
+        return get_model_status_pb2.GetModelStatusResponse(model_version_status=statuses)
 
     def close(self) -> None:
         """Closes all sessions. Later requests are rejected."""
@@ -140,158 +130,102 @@ class ServerCore:
         for model in self._models.values():
             model.close()
 
-    def _load(self, number: int, path: Path) -> LoadedVersion:
-        start_time, is_loaded = time.monotonic(), False
-        try:
-            version = LoadedVersion(number, path, self.limits, self._batching, self.metrics)
-            is_loaded = True
-        finally:
-            self.metrics.count_load(str(path), is_loaded, time.monotonic() - start_time)
-        logging.info("Loaded %s in %.1f s.", path, time.monotonic() - start_time)
-        return version
+    def _model(self, name: str) -> "Model":
+        if not name:
+            raise invalid("The request does not name a model.")
+        if name not in self._models:
+            raise not_found(f"There is no model {name}. Models: {', '.join(self.names)}")
+        return self._models[name]
 
 
 class Model:
-    """The versions of one model, in numbered folders of `directory`. Thread-safe.
+    """The newest version of a model, in numbered folders of `directory`. Thread-safe.
 
-    The newest version is loaded. An old version is unloaded after its successor is loaded and its
-    last request is answered. The other versions in the folder are loaded on request, and kept until
-    the newest version changes.
+    An old version is closed after its successor is loaded and its last request is answered.
     """
 
     def __init__(self, name: str, directory: Path, load: Callable[[int, Path], LoadedVersion]):
         self.name = name
-        self.directory = directory
-        self._load_version = load
-        self._newest: int | None = None  # at the last refresh
-        self._on_request: set[int] = set()  # requested since then
-        self._versions: dict[int, _Version] = {}
+        self._directory = directory
+        self._load = load
+        self._current: LoadedVersion | None = None
+        self._num_users: dict[LoadedVersion, int] = {}  # running requests, and being `_current`
         self._lock = threading.Lock()  # guards the above
-        self._loading = threading.Lock()  # versions are loaded one at a time
-        self._closed = False
+        # The newest version, if it cannot be loaded: its number, last change and error.
+        self._failed: tuple[int, float, Exception] | None = None
 
     def load(self) -> None:
-        """Loads the newest version. Raises the errors of TensorFlow."""
-        self.refresh()
-        if (error := self._versions[self._newest].error) is not None:
-            raise error
+        """Loads the newest version, unless it is loaded or failed before with the same files.
 
-    def refresh(self) -> None:
-        """Loads a new version and unloads old ones; logs versions that cannot be loaded."""
-        with self._loading:
-            found = versions_in(self.directory)
-            if not found:
-                return  # the loaded versions serve on
-            if self._newest != max(found):
-                self._newest = max(found)
-                self._on_request.clear()
-            # Old versions serve until a new one is available.
-            if self._load(self._newest, found[self._newest]):
-                self._unload_others({self._newest, *self._on_request.intersection(found)})
+        Raises:
+            Exception: TensorFlow cannot load it. The loaded version serves on.
+        """
+        found = versions_in(self._directory)
+        number = max(found, default=None)
+        if number is None or (self._current is not None and self._current.number == number):
+            return
+        changed = _last_change(found[number])
+        if self._failed is not None and self._failed[:2] == (number, changed):
+            return
+        start_time = time.monotonic()
+        try:
+            loaded = self._load(number, found[number])
+        except Exception as error:
+            self._failed = number, changed, error
+            raise
+        logging.info("Loaded %s in %.1f s.", found[number], time.monotonic() - start_time)
+        self._failed = None
+        self._replace(loaded)
 
     @contextlib.contextmanager
     def version(self, number: int | None = None) -> Iterator[LoadedVersion]:
-        """Yields a version, by default the newest; it stays loaded within the block."""
-        version = self._find(number)
-        path = None if number is None or version else versions_in(self.directory).get(number)
-        if path is not None:
-            with self._loading:
-                self._on_request.add(number)
-                self._load(number, path)
-            version = self._find(number)
-        if version is None:
-            raise servable_not_found(self.name, number)
-        try:
-            yield version.loaded
-        finally:
-            with self._lock:
-                version.num_running -= 1
-            self._close_if_idle(version)
-
-    def states(self) -> dict[int, "_Version"]:
-        """The state of each version, also of those that can be loaded on request."""
+        """Yields the newest version, which must be `number`; it stays loaded within the block."""
         with self._lock:
-            states = {n: dataclasses.replace(version) for n, version in self._versions.items()}
-        return {n: _Version(n) for n in versions_in(self.directory)} | states
+            version = self._current
+            if version is None:
+                raise unavailable("The server is shutting down.")
+            if number not in (None, version.number):
+                raise not_found(f"{self.name} has version {version.number}, not {number}.")
+            self._num_users[version] += 1
+        try:
+            yield version
+        finally:
+            self._release(version)
+
+    def statuses(self) -> list[Status]:
+        """Returns the status of a newest version that cannot be loaded, and of the loaded one."""
+        statuses, current, failed = [], self._current, self._failed
+        if failed is not None:
+            number, _, error = failed
+            code, message = status_of(error)
+            status = {"error_code": code.value[0], "error_message": message}
+            statuses.append(Status(version=number, state=Status.END, status=status))
+        if current is not None:
+            # Set even to their defaults, so that `status` is present in the answer.
+            status = {"error_code": 0, "error_message": ""}
+            statuses.append(Status(version=current.number, state=Status.AVAILABLE, status=status))
+        return statuses
 
     def close(self) -> None:
-        """Unloads all versions. Later requests are rejected."""
+        """Closes the version after its last request. Later requests are rejected."""
+        self._replace(None)
+
+    def _replace(self, new: LoadedVersion | None) -> None:
         with self._lock:
-            self._closed = True
-        with self._loading:
-            self._unload_others(set())
+            old, self._current = self._current, new
+            if new is not None:
+                self._num_users[new] = 1
+        if old is not None:
+            self._release(old)
 
-    def _find(self, number: int | None) -> "_Version | None":
-        """Finds an available version, and counts a running request."""
+    def _release(self, version: LoadedVersion) -> None:
         with self._lock:
-            if self._closed:
-                raise unavailable("The server is shutting down.")
-            available = self._available()
-            version = available.get(max(available, default=None) if number is None else number)
-            if version is not None:
-                version.num_running += 1
-            return version
-
-    def _available(self) -> dict[int, "_Version"]:
-        """The loaded versions. The caller holds `_lock`."""
-        return {n: version for n, version in self._versions.items() if version.is_available}
-
-    def _load(self, number: int, path: Path) -> bool:
-        """Loads a version, unless it failed before and its files are the same.
-
-        The caller holds `_loading`. Errors are logged. Returns whether the version is available.
-        """
-        known, changed = self._versions.get(number), _last_change(path)
-        if known is not None and known.is_available:
-            return True
-        if known is not None and known.error is not None and known.changed == changed:
-            return False
-        version = _Version(number, State.LOADING, changed=changed)
-        with self._lock:
-            if self._closed:
-                return False
-            self._versions[number] = version
-        try:
-            version.loaded = self._load_version(number, path)
-        except Exception as error:
-            version.error, version.state = error, State.END
-            logging.error("Cannot load version %d of %s: %s", number, self.name, error)
-        else:
-            version.state = State.AVAILABLE
-        return version.is_available
-
-    def _unload_others(self, wanted: set[int]) -> None:
-        with self._lock:
-            others = [version for n, version in self._available().items() if n not in wanted]
-            for version in others:
-                version.state = State.UNLOADING
-        for version in others:
-            self._close_if_idle(version)
-
-    def _close_if_idle(self, version: "_Version") -> None:
-        with self._lock:
-            if version.state != State.UNLOADING or version.num_running:
+            self._num_users[version] -= 1
+            if self._num_users[version]:
                 return
-            version.state = State.END
-            loaded, version.loaded = version.loaded, None
-        loaded.close()
+            del self._num_users[version]
+        version.close()
         logging.info("Unloaded %s, version %d.", self.name, version.number)
-
-
-@dataclasses.dataclass
-class _Version:
-    """A version and its state."""
-
-    number: int
-    state: int = State.START
-    loaded: LoadedVersion | None = None
-    num_running: int = 0  # requests
-    error: BaseException | None = None
-    changed: float = 0.0  # newest modification time of its files
-
-    @property
-    def is_available(self) -> bool:
-        return self.state == State.AVAILABLE
 
 
 def _last_change(path: Path) -> float:

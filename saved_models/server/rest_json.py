@@ -9,7 +9,7 @@ import base64
 import contextlib
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,16 +24,13 @@ def parse(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
-        raise invalid(f"JSON Parse error: {error}") from error
-    if not isinstance(document, dict):
-        raise invalid(f"Expected a JSON object, but received {_shown(document)}")
-    name = document.get("signature_name", "")
-    try:
-        name.encode()
-    except (AttributeError, UnicodeEncodeError) as error:
-        raise invalid(f"'signature_name' must be a Unicode string, not {_shown(name)}") from error
-    if ("instances" in document) == ("inputs" in document):
-        raise invalid("Expected one of the keys 'instances' and 'inputs'")
+        raise invalid(f"The body is not JSON: {error}") from error
+    if not isinstance(document, dict) or ("instances" in document) == ("inputs" in document):
+        raise invalid(
+            f"Expected a JSON object with 'instances' or 'inputs', but got {_shown(document)}"
+        )
+    if not isinstance(name := document.get("signature_name", ""), str):
+        raise invalid(f"'signature_name' must be a string, not {_shown(name)}")
     return document
 
 
@@ -41,10 +38,16 @@ def input_arrays(
     document: dict[str, Any], infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
 ) -> dict[str, np.ndarray]:
     """Returns the arrays of a request for the inputs in `infos`."""
-    if "instances" in document:
-        values = _columns(document["instances"], infos, limits)
+    if "inputs" in document:
+        values = _named(document["inputs"], infos, "'inputs'")
     else:
-        values = _named(document["inputs"], list(infos), "'inputs'")
+        rows = document["instances"]
+        if not isinstance(rows, list) or not rows:
+            raise invalid(f"Expected 'instances' to be a list of rows, but got {_shown(rows)}")
+        for name, info in infos.items():
+            limits.check_size(name, info.dtype, [len(rows)])
+        rows = [_named(row, infos, f"row {i} of 'instances'") for i, row in enumerate(rows)]
+        values = {name: [row[name] for row in rows] for name in infos}
     return {name: _array(name, values[name], info, limits) for name, info in infos.items()}
 
 
@@ -70,26 +73,11 @@ def response(document: dict[str, Any], outputs: dict[str, np.ndarray]) -> dict[s
     return {"predictions" if has_instances else "outputs": values}
 
 
-def _columns(
-    instances: Any, infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
-) -> dict[str, list[Any]]:
-    """Returns the values of each input, one per row."""
-    if not isinstance(instances, list) or not instances:
-        raise invalid(f"Expected 'instances' to be a list of rows, but got {_shown(instances)}")
-    for name, info in infos.items():
-        limits.check_size(name, info.dtype, [len(instances)])
-    columns: dict[str, list[Any]] = {name: [] for name in infos}
-    for i, row in enumerate(instances):
-        for name, value in _named(row, list(infos), f"row {i} of 'instances'").items():
-            columns[name].append(value)
-    return columns
-
-
-def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
+def _named(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
     """Returns the value of each input; a plain value belongs to the only input."""
     if not isinstance(value, dict) or set(value) == {"b64"}:
         if len(names) == 1:
-            return {names[0]: value}
+            return dict.fromkeys(names, value)
     elif set(value) == set(names):
         return value
     raise invalid(f"Expected {where} to be an object with {sorted(names)}, but got {_shown(value)}")

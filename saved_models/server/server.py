@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent import futures
 from pathlib import Path
@@ -15,14 +14,11 @@ from elmo_tf.checkpoints.formats import Source
 from elmo_tf.checkpoints.load import is_checkpoint, open_checkpoint
 from elmo_tf.checkpoints.named_models import name_hint
 from elmo_tf.saved_models.exporting.export import export
-from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.limits import Limits
-from elmo_tf.saved_models.server.models import ServerCore
+from elmo_tf.saved_models.server.models import Models
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
 from elmo_tf.saved_models.versions import versions_in
-
-DEFAULT_BATCHING = Batching()
 
 
 def serve(
@@ -32,16 +28,13 @@ def serve(
     rest_port: int | None = 8501,
     host: str = "127.0.0.1",
     *,
-    batching: Batching | None = DEFAULT_BATCHING,
     limits: Limits | None = None,
     poll_seconds: float | None = 1.0,
-    access_log: bool = False,
 ) -> "Server":
     """Serves exported models over gRPC and REST, without blocking.
 
-    The newest version is loaded, and replaced when a newer one appears in `directory`. A request
-    may name an older version, which is loaded on first use. For labels, other version policies and
-    configuration files, use TF Serving.
+    The newest version is loaded, and replaced when a newer one appears in `directory`. For several
+    versions at a time, labels and configuration files, use TF Serving.
 
     Args:
         directory: holds the versions in numbered folders (`directory/1/saved_model.pb`). A
@@ -52,11 +45,8 @@ def serve(
         rest_port: of REST and of the page at `/`. 0 picks a free one, `None` disables REST.
         host: address to listen on. The default accepts connections from this machine only,
             `"0.0.0.0"` from everywhere. There is no authentication and no encryption.
-        batching: how requests are batched. `None` disables batching.
-        limits: of a request.
+        limits: of a request and of a batch.
         poll_seconds: between checks for new versions; `None` disables them.
-        access_log: whether to log a line per request: peer, protocol, method, model or path,
-            status and milliseconds.
 
     Returns:
         A `Server` that accepts requests. Keep a reference to it: otherwise gRPC stops.
@@ -69,32 +59,29 @@ def serve(
     """
     _check_ports(host, port, rest_port)
     sources = directory if isinstance(directory, Mapping) else {name: directory}
-    for source in sources.values():
-        _check_source(source)
     url_host = f"[{host}]" if ":" in host else host
     server = Server()
     try:
         folders = {
-            name: Path(server._cleanup.enter_context(_exported_versions(source)))
+            name: server._cleanup.enter_context(_exported_versions(source))
             for name, source in sources.items()
         }
-        core = ServerCore(folders, limits, batching)
-        server._cleanup.callback(core.close)
-        core.load()
-        server._endpoints.append(GrpcEndpoint(core, f"{url_host}:{port}", access_log))
+        models = Models(folders, limits or Limits())
+        server._cleanup.callback(models.close)
+        models.load()
+        server._endpoints.append(GrpcEndpoint(models, f"{url_host}:{port}"))
         server.port = server._endpoints[0].port
-        rest_note = ""
         if rest_port is not None:
-            server._endpoints.append(RestEndpoint(core, host, rest_port, access_log))
+            server._endpoints.append(RestEndpoint(models, host, rest_port))
             server.rest_port = server._endpoints[1].port
-            rest_note = f", REST and a web page on http://{url_host}:{server.rest_port}"
     except BaseException:
         server.stop(0)
         raise
     if poll_seconds is not None:
-        core.watch(poll_seconds)
-    names = ", ".join(core.names)
-    logging.info("Serving %s: gRPC on %s:%d%s.", names, url_host, server.port, rest_note)
+        models.watch(poll_seconds)
+    logging.info("Serving %s: gRPC on %s:%d.", ", ".join(models.names), url_host, server.port)
+    if rest_port is not None:
+        logging.info("REST and a web page are on http://%s:%d.", url_host, server.rest_port)
     return server
 
 
@@ -111,7 +98,6 @@ class Server:
         self.rest_port: int | None = None
         self._endpoints: list[GrpcEndpoint | RestEndpoint] = []
         self._cleanup = contextlib.ExitStack()  # closes the models, removes temporary exports
-        self._stopped = threading.Event()
 
     def stop(self, grace: float = 30.0) -> None:
         """Rejects new requests, finishes the running ones, and releases the ports.
@@ -124,53 +110,12 @@ class Server:
             list(pool.map(lambda endpoint: endpoint.stop(grace), self._endpoints))
         self._endpoints.clear()
         self._cleanup.close()
-        self._stopped.set()
-
-    def wait(self) -> None:
-        """Blocks until the server is stopped."""
-        self._stopped.wait()
 
     def __enter__(self) -> "Server":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
-
-
-def _has_versions(path: Source) -> bool:
-    return not isinstance(path, tuple | list) and bool(versions_in(Path(path)))
-
-
-def _check_source(path: Source) -> None:
-    """Raises `FileNotFoundError` for a path that holds neither versions nor a checkpoint."""
-    if _has_versions(path) or is_checkpoint(path):
-        return
-    reason = f"no such folder or checkpoint.{name_hint(path)}"
-    if os.path.isdir(path):
-        reason = (
-            "it holds no version. Expected a folder with numbered versions, such as "
-            f"{Path(path, '1/saved_model.pb')}."
-        )
-    if Path(path, "saved_model.pb").exists():
-        reason = (
-            "it is a single version of a model. Rename it to a number, such as 1, and serve "
-            "its parent folder."
-        )
-    raise FileNotFoundError(f"Cannot serve {path}: {reason}")
-
-
-@contextlib.contextmanager
-def _exported_versions(path: Source) -> Iterator[str]:
-    """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
-    if _has_versions(path):
-        yield os.fspath(path)
-        return
-    with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
-        logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
-        with open_checkpoint(path) as checkpoint:
-            bilm, vocabulary = checkpoint.bilm(), checkpoint.vocabulary()
-        export(bilm, folder, vocabulary=vocabulary, check=False)
-        yield folder
 
 
 def _check_ports(host: str, *ports: int | None) -> None:
@@ -189,3 +134,25 @@ def _check_ports(host: str, *ports: int | None) -> None:
                     f"Cannot listen on {host}, port {port}: {os.strerror(error.errno)}. Choose "
                     "another port; 0 picks a free one."
                 ) from error
+
+
+@contextlib.contextmanager
+def _exported_versions(path: Source) -> Iterator[Path]:
+    """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
+    if not isinstance(path, tuple | list) and versions_in(Path(path)):
+        yield Path(path)
+        return
+    if not is_checkpoint(path):
+        reason = f"no such folder or checkpoint.{name_hint(path)}"
+        if os.path.isdir(path):
+            reason = (
+                f"it holds no numbered versions, such as {Path(path, '1/saved_model.pb')}. Of a "
+                "single version, pass the parent folder."
+            )
+        raise FileNotFoundError(f"Cannot serve {path}: {reason}")
+    with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
+        logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
+        with open_checkpoint(path) as checkpoint:
+            bilm, vocabulary = checkpoint.bilm(), checkpoint.vocabulary()
+        export(bilm, folder, vocabulary=vocabulary, check=False)
+        yield Path(folder)

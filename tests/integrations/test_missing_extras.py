@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import elmo_tf.saved_models
 from elmo_tf import Embedder
 from elmo_tf.extras import MissingExtraError, require_extra
 
@@ -35,6 +36,15 @@ def test_a_tokenizer_without_spacy_names_the_package(monkeypatch, bilm):
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*'spacy>="):
         Embedder(bilm, tokenizer="en")
+
+
+def test_the_server_without_its_extra_names_all_packages(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("elmo_tf.saved_models.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    message = r"The server needs uvicorn\. .*'grpcio-health-checking>=.*'uvicorn>="
+    with pytest.raises(MissingExtraError, match=message):
+        elmo_tf.saved_models.serve  # noqa: B018
 
 
 def message_without(library, extra):
@@ -82,11 +92,14 @@ def test_import_errors_inside_an_installed_package_are_unchanged(tmp_path, monke
 def test_the_package_works_without_optional_libraries():
     code = """
 import sys
-for name in "sklearn", "spacy", "huggingface_hub", "safetensors", "pyarrow", "matplotlib", "pandas":
+names = "sklearn", "spacy", "huggingface_hub", "safetensors", "pyarrow", "matplotlib", "pandas"
+for name in *names, "grpc_health", "grpc_reflection", "prometheus_client", "starlette", "uvicorn":
     sys.modules[name] = None
 import elmo_tf
 for name in elmo_tf.__all__:
     getattr(elmo_tf, name)
+from elmo_tf.saved_models import Client, export, load
+Client("localhost:8500").close()
 print(elmo_tf.Embedder("small-en", layers="top").encode("A bank .").shape)
 """
     result = subprocess.run(

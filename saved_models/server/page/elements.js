@@ -11,14 +11,30 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** Returns a part of the results: a hint, and elements below it. */
+export function section(hint, ...children) {
+  return element("section", { className: "card" },
+    element("p", { className: "hint" }, hint), ...children);
+}
+
 /** Returns the element of a token, isolated from its context if it is written from right to left. */
 export function tokenElement(token) {
   return element("bdi", { title: token }, token);
 }
 
-/** Formats a similarity with the given number of decimals, without "−0.00". */
-export function formatted(similarity, decimals) {
-  return similarity.toFixed(decimals).replace(/^-(?=[0.]+$)/, "").replace("-", "−");
+/** Returns a button that selects a token. */
+export function tokenButton(tokens, position, isPressed, isChosen, choose) {
+  return element("button", {
+    type: "button",
+    id: isChosen ? "chosen" : "",
+    ariaPressed: String(isPressed),
+    onclick: () => choose(position),
+  }, tokenElement(tokens[position]));
+}
+
+/** Formats a number with the given number of decimals, without "−0.00". */
+export function formatted(number, decimals) {
+  return number.toFixed(decimals).replace(/^-(?=[0.]+$)/, "").replace("-", "−");
 }
 
 /** Colors an element by the rule for `.colored` in page.css. */
@@ -31,19 +47,13 @@ export function color(made, similarity) {
   return made;
 }
 
-/** Returns the heading of a layer. */
-export function layerTitle(layer) {
-  return element("h3", {}, element("code", {}, layer.name), " ", element("small", {}, layer.note));
-}
-
-/** Replaces the prediction of a task model. */
-export function showPrediction(hint, ...children) {
-  byId("prediction").replaceChildren(element("p", { className: "hint" }, hint), ...children);
-}
-
-/** Returns the list item of a span of tokens with its label below, or "" for none. */
-export function labeled(label, ...tokens) {
-  const item = element("li", {}, element("div", {}, ...tokens));
-  if (label) item.append(element("b", {}, label));
-  return item;
+/** Returns a list of names with numbers and their bars. */
+export function ranking(items) {
+  return element("ol", { className: "ranking" }, ...items.map(({ name, number }) =>
+    element("li", {},
+      name,
+      element("span", { className: "number" }, formatted(number, 3)),
+      color(element("span", { className: "bar" }), number),
+    ),
+  ));
 }

@@ -1,122 +1,37 @@
 // The choice of a model, its form, its results, and the address.
 
-import { answers } from "./answers.js";
+import { bilm } from "./bilm.js";
 import { byId, element } from "./elements.js";
-import { labels, pairLabels } from "./labels.js";
-import { mentions } from "./mentions.js";
-import { neighbors } from "./neighbors.js";
-import { propositions, roles } from "./roles.js";
 import { ask, signaturesOf, split } from "./server.js";
-import { tags } from "./tags.js";
+import { answers, labels, mentions, pairLabels, roles, tags } from "./tasks.js";
 
-// The first one whose inputs and outputs a model has is shown. A kind has
-//   title, action, invitation: texts of the page;
+// The first one whose inputs and outputs a model has is shown. A view has
+//   title, action: texts of the page;
 //   signature, inputs, outputs: those that the page uses;
-//   fields: [{name, label, rows, maxTokens, isOptional}, …], of the form;
+//   fields: [{name, label, isLong, maxTokens, isOptional}, …], of the form;
 //   choice: the name of a selected token in the URL, or undefined;
-//   examples: {name: {field: text, choice: number from 1}};
-//   show(request): shows the results and returns the position of the selected token.
-const KINDS = [propositions, roles, answers, mentions, pairLabels, labels, tags, neighbors];
-
-const ATTACHED = /(?<!\S)(\S*\p{L})([,;:!?،؛؟।]['"”’)\]]*(?!\S)|(?<=\p{L}{2})\.['"”’)\]]*(?=\s*$)|[。！？，；：、])/mu;
+//   example: {field: text, choice: number from 1};
+//   show(request): returns {parts: elements, chosen: the position of the selected token}.
+const VIEWS = [roles, answers, mentions, pairLabels, labels, tags, bilm];
 
 let running = new AbortController(); // of the request in flight
-let kind = null; // of the selected model
-const state = {}; // the last texts and selected tokens, by their names in the URL
+let view = null; // of the selected model
+let signatures = {}; // of the selected model
 
 begin();
 
 async function begin() {
   byId("form").addEventListener("submit", (event) => {
     event.preventDefault();
-    run();
+    latest(showResults);
   });
-  byId("form").addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.target.tagName !== "TEXTAREA" || event.isComposing) return;
-    if (isLong(event.target) && !event.ctrlKey && !event.metaKey) return;
-    event.preventDefault();
-    run();
-  });
-  byId("model").addEventListener("change", () => openModel({ ...state, ...formTexts() }));
-  try {
+  byId("model").addEventListener("change", () => latest(() => openModel(formTexts())));
+  await latest(async () => {
     const { models } = await ask("models.json", {});
     byId("model").replaceChildren(...models.map((name) => new Option(name)));
-  } catch (error) {
-    showMessage(error.message);
-    return;
-  }
-  addEventListener("hashchange", restoreState);
-  restoreState();
-}
-
-/** Returns whether Enter starts a new line in a field. */
-function isLong({ rows }) {
-  return rows > 2;
-}
-
-/** Shows the form of the selected model, filled from `given` or with an example, and its results. */
-function openModel(given) {
-  return latest(async (signal) => {
-    byId("form").inert = true; // that of the previous model
-    const found = await signaturesOf(byId("model").value, signal).then(kindOf).catch((error) => {
-      if (error.name !== "AbortError") showKind(null);
-      throw error;
-    });
-    showKind(found);
-    const [example] = Object.values(kind.examples);
-    await fill(kind.fields[0].name in given ? given : example, signal);
+    await restoreState();
+    addEventListener("hashchange", () => latest(restoreState));
   });
-}
-
-function kindOf(signatures) {
-  const found = KINDS.find(({ signature, inputs, outputs }) => {
-    const has = signatures[signature];
-    const hasAll = (part, names) => names.every((name) => name in has[part]);
-    return has && hasAll("inputs", inputs) && hasAll("outputs", outputs);
-  });
-  if (found) return found;
-  const names = Object.keys(signatures).filter((name) => !name.startsWith("__")).sort().join(", ");
-  throw new Error(
-    `This page cannot show the model ${byId("model").value}. It shows biLMs and task models that ` +
-    `elmo_tf exported. The signatures of this model: ${names || "none"}.`,
-  );
-}
-
-/** Shows the form of a kind, or none for `null`. */
-function showKind(found) {
-  const hasChanged = found !== kind;
-  kind = found;
-  byId("form").inert = false;
-  byId("form").hidden = kind === null;
-  if (kind === null || !hasChanged) return;
-  byId("title").textContent = kind.title;
-  document.title = `${kind.title} · elmo_tf`;
-  byId("compare").textContent = kind.action;
-  byId("shortcut").textContent = `or press ${kind.fields.some(isLong) ? "Ctrl + Enter" : "Enter"}`;
-  byId("fields").replaceChildren(...kind.fields.map(({ name, label, rows = 2 }) =>
-    element("label", { htmlFor: name }, label,
-      element("textarea", { id: name, rows, spellcheck: false, dir: "auto" })),
-  ));
-  byId("examples").replaceChildren("Examples", ...Object.entries(kind.examples).map(
-    ([name, example]) => {
-      const onclick = () => latest((signal) => fill(example, signal));
-      return element("button", { type: "button", onclick }, name);
-    },
-  ));
-  byId("prediction").hidden = kind === neighbors;
-  byId("similarity").hidden = kind !== neighbors;
-  byId("results").hidden = true;
-}
-
-/** Fills the form and shows the results. */
-function fill(given, signal) {
-  for (const { name } of kind.fields) byId(name).value = given[name] ?? "";
-  return showResults(Number(given[kind.choice]) - 1, signal);
-}
-
-/** Shows the results for the form, with the selected token, if any, or one that the kind selects. */
-function run(choice) {
-  return latest((signal) => showResults(choice, signal));
 }
 
 /** Does `work` instead of what is in flight, and shows its error. */
@@ -124,70 +39,78 @@ async function latest(work) {
   running.abort();
   running = new AbortController();
   document.body.ariaBusy = "true";
+  let message = "";
   try {
-    await work(running.signal);
-    document.body.ariaBusy = "false";
+    await work();
   } catch (error) {
-    if (error.name !== "AbortError") showMessage(error.message); // aborted by a later request
+    if (error.name === "AbortError") return; // a later request is in flight
+    ({ message } = error);
   }
-}
-
-async function showResults(choice, signal) {
-  const texts = formTexts();
-  const model = byId("model").value;
-  const problem = problemOf(texts);
-  showMessage(problem);
-  showRawText(texts);
-  if (problem) return;
-  const keep = (position) => saveState(model, texts, position);
-  keep(await kind.show({ model, texts, choice, choose: run, keep, signal }));
-  byId("results").hidden = false;
-}
-
-function formTexts() {
-  return Object.fromEntries((kind?.fields ?? []).map(({ name }) => [name, byId(name).value]));
-}
-
-function problemOf(texts) {
-  for (const { name, label, maxTokens = Infinity, isOptional = false } of kind.fields) {
-    const { length } = split(texts[name]);
-    const which = `The ${label.toLowerCase()}`;
-    if (length === 0 && !isOptional) return `${which} is empty. ${kind.invitation}`;
-    if (length > maxTokens) return `${which} has ${length} tokens. The maximum is ${maxTokens}.`;
-  }
-  return "";
-}
-
-/** Shows a hint if a text has punctuation attached to a word; see elmo_tf/text/input_warnings.py. */
-function showRawText(texts) {
-  const found = Object.values(texts).map((text) => text.match(ATTACHED)).find(Boolean);
-  byId("raw-text").hidden = !found;
-  byId("raw-text").textContent = found &&
-    `“${found[0]}” is read as one word. Separate punctuation by spaces: “${found[1]} ${found[2]}”.`;
-}
-
-/** Shows a message instead of the results; "" hides it. */
-function showMessage(message) {
   byId("message").textContent = message;
   byId("message").hidden = message === "";
-  if (message === "") return;
-  byId("results").hidden = true;
+  byId("results").hidden = message !== "";
   document.body.ariaBusy = "false";
 }
 
-/** Stores the state in the URL, for links. */
-function saveState(model, texts, position) {
-  const shown = { ...texts };
-  if (kind.choice) delete state[kind.choice];
-  if (position !== undefined) shown[kind.choice] = position + 1;
-  Object.assign(state, shown);
-  history.replaceState(null, "", `#${new URLSearchParams({ model, ...shown })}`);
-}
-
-/** Restores the state from the URL, or shows the first example. */
+/** Restores the state from the URL, or shows the first model with its example. */
 function restoreState() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const names = [...byId("model").options].map((option) => option.value);
   if (names.includes(given.model)) byId("model").value = given.model;
-  openModel(given);
+  return openModel(given);
+}
+
+/** Shows the form of the selected model, filled from `given` or with an example, and its results. */
+async function openModel(given) {
+  const model = byId("model").value;
+  byId("form").hidden = true;
+  signatures = await signaturesOf(model, running.signal);
+  view = VIEWS.find(({ signature, inputs, outputs }) => {
+    const has = signatures[signature];
+    const hasAll = (part, names) => names.every((name) => name in has[part]);
+    return has && hasAll("inputs", inputs) && hasAll("outputs", outputs);
+  });
+  if (!view) {
+    throw new Error(
+      `This page cannot show the model ${model}. It shows biLMs and task models that elmo_tf ` +
+      `exported. The signatures of this model: ${Object.keys(signatures).sort().join(", ")}.`,
+    );
+  }
+  byId("form").hidden = false;
+  byId("title").textContent = view.title;
+  document.title = `${view.title} · elmo_tf`;
+  byId("action").textContent = view.action;
+  const shown = view.fields[0].name in given ? given : view.example;
+  byId("fields").replaceChildren(...view.fields.map(({ name, label, isLong }) => {
+    const properties = { id: name, value: shown[name] ?? "", spellcheck: false, dir: "auto" };
+    const field = element(isLong ? "textarea" : "input", properties);
+    return element("label", { htmlFor: name }, label, field);
+  }));
+  await showResults(Number(shown[view.choice]) - 1);
+}
+
+/** Shows the results for the form, with the selected token, if any, or one that the view selects. */
+async function showResults(choice) {
+  const model = byId("model").value;
+  const texts = formTexts();
+  for (const { name, label, maxTokens = Infinity, isOptional } of view.fields) {
+    const { length } = split(texts[name]);
+    const which = `The ${label.toLowerCase()}`;
+    if (length === 0 && !isOptional) throw new Error(`${which} is empty.`);
+    if (length > maxTokens) {
+      throw new Error(`${which} has ${length} tokens. The maximum is ${maxTokens}.`);
+    }
+  }
+  const choose = (position) => latest(() => showResults(position));
+  const { signal } = running;
+  const { parts, chosen } = await view.show({ model, signatures, texts, choice, choose, signal });
+  const hadFocus = byId("results").contains(document.activeElement);
+  byId("results").replaceChildren(...parts);
+  if (hadFocus) byId("chosen")?.focus();
+  const selected = chosen === undefined ? {} : { [view.choice]: chosen + 1 };
+  history.replaceState(null, "", `#${new URLSearchParams({ model, ...texts, ...selected })}`);
+}
+
+function formTexts() {
+  return Object.fromEntries((view?.fields ?? []).map(({ name }) => [name, byId(name).value]));
 }

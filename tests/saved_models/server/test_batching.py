@@ -7,14 +7,15 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
+from elmo_tf.saved_models.server import batching
+from elmo_tf.saved_models.server.batching import Batcher, Call
+from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
-from elmo_tf.saved_models.server.metrics import Metrics
 
 
 @pytest.fixture(scope="module")
 def version(model_directory):
-    version = LoadedVersion(2, model_directory / "2")
+    version = LoadedVersion(2, model_directory / "2", Limits())
     yield version
     version.close()
 
@@ -64,12 +65,12 @@ def call_of(version):
 
 def queue(batcher):
     with batcher._changed:
-        return [call for calls in batcher._waiting.values() for call in calls]
+        return list(batcher._waiting)
 
 
-def run_together(held, calls, options=None):
+def run_together(held, calls, max_batch_size=64):
     """Returns the result or error of each call, when all of them wait behind a first one."""
-    batcher = Batcher(held, options or Batching())
+    batcher = Batcher(held, max_batch_size)
     first = Call(calls[0].name, calls[0].signature, calls[0].inputs, calls[0].aliases)
     with ThreadPoolExecutor(len(calls) + 1) as pool:
         futures = []
@@ -134,24 +135,6 @@ def test_lengths_beyond_the_tokens_of_a_call_are_refused_in_a_batch(version, hel
     assert_as_single_call(version, longer, arrays)
 
 
-@pytest.mark.parametrize(("num_tokens", "num_batches"), [(10, 1), (11, 2)])
-def test_requests_wait_for_a_batch_of_limited_tokens_and_are_counted(
-    model_directory, num_tokens, num_batches
-):
-    metrics = Metrics()
-    options = Batching(max_batch_tokens=20, batch_timeout_micros=300_000)
-    version = LoadedVersion(2, model_directory / "2", batching=options, metrics=metrics)
-    inputs = {"strings": np.array([b"a " * num_tokens], object)}
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(version.predict, ["serving_default"] * 2, [inputs] * 2))
-    version.close()
-    text = metrics.as_text().decode()
-    counts = {"processed_batch_size_sum": 2, "queuing_latency_count": 2}
-    for name, count in {**counts, "processed_batch_size_count": num_batches}.items():
-        name = f":tensorflow:serving:batching_session:{name}"
-        assert f'{name}{{signature_name="serving_default"}} {count}.0' in text
-
-
 def test_calls_without_a_common_number_of_rows_are_not_batched(version, held, call_of):
     inputs = {"number": np.array(2, np.float32), "flags": np.array([True])}
     calls = (
@@ -168,33 +151,30 @@ def test_calls_whose_padding_could_not_be_removed_are_not_batched(version):
     signature = meta_graph_pb2.SignatureDef()
     signature.CopyFrom(version.signatures["serving_default"])
     del signature.outputs["sequence_len"]
-    assert Call("serving_default", signature, inputs, ["default"]).num_rows is None
+    assert Call("serving_default", signature, inputs, ["default"]).batch_key is None
     for name in ("elmo", "word_emb"):
         del signature.outputs[name]
-    assert Call("serving_default", signature, inputs, ["default"]).num_rows == 1
+    assert Call("serving_default", signature, inputs, ["default"]).batch_key is not None
 
 
-@pytest.mark.parametrize(
-    ("calls", "limit", "num_rows"),
-    [
-        ([["a"] * size for size in (3, 2, 1, 7, 1)], {"max_batch_size": 5}, [3, 5, 1, 7, 1]),
-        ([["a"], ["b"], ["c " * 10], ["d"]], {"max_batch_tokens": 20}, [1, 2, 2]),
-    ],
-)
-def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, calls, limit, num_rows):
-    run_together(held, [call_of(sentences) for sentences in calls], Batching(**limit))
-    assert held.num_rows == num_rows
+def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, monkeypatch):
+    monkeypatch.setattr(batching, "_MAX_TOKENS", 20)
+    calls = [["a"] * size for size in (3, 2, 1, 7, 1)]
+    calls += [["b " * 10], ["c"], ["d"]]
+    run_together(held, [call_of(sentences) for sentences in calls], 5)
+    assert held.num_rows == [3, 5, 1, 7, 2, 2]
 
 
-def test_calls_are_refused_if_the_queue_is_full(held, call_of):
+def test_calls_are_refused_if_too_many_wait(held, call_of, monkeypatch):
+    monkeypatch.setattr(batching, "_MAX_WAITING", 2)
     calls = [call_of(["a", "b"]), call_of(["c", "d"]), call_of(["e"]), call_of(["f"])]
-    results = run_together(held, calls, Batching(max_batch_size=2, max_enqueued_batches=2))
+    results = run_together(held, calls, 2)
     refused = [result for result in results if isinstance(result, Exception)]
     assert held.num_rows == [2, 2, 2]
     assert len(refused) == 2
     for error in refused:
         assert isinstance(error, tf.errors.UnavailableError)
-        assert "queue to which this task was submitted is full" in error.message
+        assert "Too many requests are waiting" in error.message
 
 
 def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
@@ -228,19 +208,3 @@ def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(
     arrays = run_together(held, calls)
     assert [one[0].shape for one in arrays] == shapes
     assert held.num_rows == [1, 2, 1, 1]
-
-
-def test_a_full_batch_does_not_wait_for_another_signature_nor_a_closed_server(held, call_of):
-    held.release.set()
-    options = Batching(max_batch_size=2, batch_timeout_micros=60_000_000)
-    batcher = Batcher(held, options)
-    with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(batcher.run, call_of([["a"]]))
-        while not queue(batcher):
-            time.sleep(0.001)
-        assert pool.submit(batcher.run, call_of(["b", "c"])).result(10)[2].tolist() == [1, 1]
-        assert not waiting.done()
-        batcher.close()
-        assert waiting.result(10)[2].tolist() == [1]
-    with pytest.raises(tf.errors.UnavailableError, match="The server is shutting down"):
-        batcher.run(call_of(["b"]))

@@ -9,7 +9,6 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.messages import write_warmup
-from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion, array_of, proto_of
 from serving_requests import predict_request
@@ -19,7 +18,7 @@ NUMBERS = np.arange(70_000).reshape(7, 100, 100)
 
 @pytest.fixture(scope="module")
 def signatures(model_directory):
-    version = LoadedVersion(2, model_directory / "2")
+    version = LoadedVersion(2, model_directory / "2", Limits())
     yield version.signatures
     version.close()
 
@@ -48,20 +47,21 @@ def test_numbers_are_in_the_field_of_their_type(dtype, field):
         np.testing.assert_array_equal(tf.make_ndarray(proto), part)
 
 
+INVALID = "x is not a valid tensor"
 TOO_LARGE = r"has the shape .*, which is more than 1000 bytes"
 
 
 @pytest.mark.parametrize(
     ("proto", "message"),
     [
-        (proto_with(tf.variant), "x"),
-        (proto_with(tf.uint8, int_val=[256]), "x"),
-        (proto_with(tf.string, string_val=[b"a", b"b"]), "x"),
-        (proto_with(tensor_content=b"123"), "x"),
-        (proto_with(shape=None), "x"),
-        (proto_with(shape=[None]), "x"),
-        (tensor_pb2.TensorProto(dtype=1, tensor_shape={"dim": [{"size": -2}]}), "x"),
-        (tensor_pb2.TensorProto(dtype=9999), "x"),
+        (proto_with(tf.variant), INVALID),
+        (proto_with(tf.uint8, int_val=[256]), INVALID),
+        (proto_with(tf.string, string_val=[b"a", b"b"]), INVALID),
+        (proto_with(tensor_content=b"123"), INVALID),
+        (proto_with(shape=None), INVALID),
+        (proto_with(shape=[None]), INVALID),
+        (tensor_pb2.TensorProto(dtype=1, tensor_shape={"dim": [{"size": -2}]}), INVALID),
+        (tensor_pb2.TensorProto(dtype=9999), INVALID),
         (proto_with(tf.float32, [251]), TOO_LARGE),
         (proto_with(tf.string, [63]), TOO_LARGE),
         (proto_with(tf.float32, [2**40, 2**40]), TOO_LARGE),
@@ -71,7 +71,7 @@ TOO_LARGE = r"has the shape .*, which is more than 1000 bytes"
     ],
 )
 def test_an_invalid_tensor_or_one_that_expands_beyond_the_limit_is_refused(proto, message):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"tensor parsing error: .*{message}"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         array_of("x", proto, Limits(max_request_bytes=1000))
 
 
@@ -98,7 +98,7 @@ def tokens(*shape):
             (name, strings(*sentences), num_tokens)
             for name in ("serving_default", "classifier")
             for sentences, num_tokens in (
-                *(((), 0), (("", " "), 0), (("a b", "c"), 4), (("a\u3000b\x1cc\x85d",), 4)),
+                *(((), 1), (("", " "), 2), (("a b", "c"), 4), (("a\u3000b\x1cc\x85d",), 4)),
                 *((["a"] * 10, 10), (["a " * 11], 11), (["a b", "", "", "", "", ""], 12)),
             )
         ),
@@ -116,38 +116,27 @@ def test_tokens_are_counted_with_padding_and_limited(signatures, name, inputs, n
     if name == "raw":
         signature.outputs["starts"].dtype = tf.int64.as_datatype_enum
     assert Limits(max_tokens=max(num_tokens, 1)).check_tokens(signature, inputs) == num_tokens
-    if num_tokens:
+    if num_tokens > 1:
         message = f"product must be at most {num_tokens - 1}"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             Limits(max_tokens=num_tokens - 1).check_tokens(signature, inputs)
 
 
-def test_sentences_are_counted_and_limited(signatures):
-    for name, inputs in (("serving_default", strings(*["a"] * 11)), ("tokens", tokens(11, 1))):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="has 11 sentences, more than 10"):
-            Limits(max_sentences=10).check_tokens(signatures[name], inputs)
-
-
 @pytest.mark.parametrize(
-    ("kind", "limit"),
-    [
-        *((Limits, {"max_request_bytes": size}) for size in (0, 2**31)),
-        (Limits, {"max_tokens": 0}),
-        *((Batching, limit) for limit in ({"max_batch_size": 0}, {"batch_timeout_micros": -1})),
-    ],
+    "limit", [{"max_request_bytes": 0}, {"max_request_bytes": 2**31}, {"max_batch_size": 0}]
 )
-def test_a_limit_out_of_range_is_an_error(kind, limit):
+def test_a_limit_out_of_range_is_an_error(limit):
     ((name, size),) = limit.items()
-    with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least .*: {size}"):
-        kind(**limit)
+    with pytest.raises(ValueError, match=f"`{name}` .*: {size}"):
+        Limits(**limit)
 
 
 def test_warm_up_requests_have_no_limits(model_directory, tmp_path):
     shutil.copytree(model_directory / "2", tmp_path / "2")
     (tmp_path / "2" / "assets.extra").mkdir()
     write_warmup(tmp_path / "2", ["a bb"])
-    version = LoadedVersion(2, tmp_path / "2", Limits(max_sentences=2))
+    version = LoadedVersion(2, tmp_path / "2", Limits(max_tokens=2))
     assert version.answer(predict_request({"strings": tf.make_tensor_proto(["a", "b"])})).outputs
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has 3 sentences, more than 2"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be at most 2"):
         version.answer(predict_request())
     version.close()

@@ -1,9 +1,9 @@
 """Finding, exporting, loading and unloading the versions of a model."""
 
+import json
 import shutil
 import tempfile
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +11,19 @@ import tensorflow as tf
 
 from elmo_tf.saved_models import Client, serve
 from elmo_tf.saved_models.server import server
-from elmo_tf.saved_models.server.models import Model, State
+from elmo_tf.saved_models.server.models import Model, Status
 from elmo_tf.saved_models.versions import versions_in
 from reference import tf1_training
-from serving_requests import asking, outputs_over_rest
+from serving_requests import asking, outputs_over_rest, predict, send, serving
+
+
+class Version:
+    def __init__(self, number):
+        self.number, self.is_closed = number, False
+
+    def close(self):
+        assert not self.is_closed
+        self.is_closed = True
 
 
 class Loader:
@@ -28,14 +37,8 @@ class Loader:
         self.num_tries += 1
         if (path / "saved_model.pb").read_text() == "broken":
             raise OSError(f"{path} is broken")
-
-        def close():
-            assert not version.is_closed
-            version.is_closed = True
-
-        version = SimpleNamespace(number=number, is_closed=False, close=close)
-        self.loaded.append(version)
-        return version
+        self.loaded.append(Version(number))
+        return self.loaded[-1]
 
     def open_numbers(self):
         return [version.number for version in self.loaded if not version.is_closed]
@@ -66,7 +69,8 @@ def put(directory, name, content=""):
 
 
 def states(model):
-    return {number: State.Name(version.state) for number, version in model.states().items()}
+    statuses = model.statuses()
+    return {status.version: Status.State.Name(status.state) for status in statuses}
 
 
 def number_of(model, number=None):
@@ -74,60 +78,48 @@ def number_of(model, number=None):
         return version.number
 
 
-def test_the_version_with_the_highest_number_is_the_newest(model_of):
+def test_the_version_with_the_highest_number_is_served(model_of):
     model = model_of("9", "00010", "2")
     assert number_of(model) == number_of(model, 10) == 10
-    assert states(model) == {10: "AVAILABLE", 9: "START", 2: "START"}
+    assert states(model) == {10: "AVAILABLE"}
+    with pytest.raises(tf.errors.NotFoundError, match="elmo has version 10, not 9"):
+        number_of(model, 9)
 
 
 def test_an_old_version_is_unloaded_after_its_last_request(tmp_path, model_of):
     model = model_of(1)
     put(tmp_path, 2)
     with model.version() as old:
-        model.refresh()
+        model.load()
         assert number_of(model) == 2
-        assert states(model)[1] == "UNLOADING"
         assert not old.is_closed
     assert old.is_closed
-    assert states(model)[1] == "END"
 
 
-def test_a_broken_version_leaves_the_old_one_until_it_is_changed(
-    tmp_path, model_of, loader, caplog
-):
+def test_a_broken_version_leaves_the_old_one_until_it_is_changed(tmp_path, model_of, loader):
     model = model_of(2)
-    put(tmp_path, 1, "broken")
-    for number in (1, 5):
-        message = rf"Servable not found for request: Specific\(elmo, {number}\)"
-        with pytest.raises(tf.errors.NotFoundError, match=message):
-            number_of(model, number)
     put(tmp_path, 3, "broken")
-    for _ in range(3):
-        model.refresh()
-    assert loader.num_tries == 3
+    with pytest.raises(OSError, match="is broken"):
+        model.load()
+    model.load()
+    assert loader.num_tries == 2
     assert number_of(model) == 2
-    assert states(model) == {3: "END", 2: "AVAILABLE", 1: "END"}
-    assert "Cannot load version 3 of elmo: " in caplog.text
-    assert "is broken" in str(model.states()[3].error)
+    assert states(model) == {3: "END", 2: "AVAILABLE"}
+    assert "is broken" in model.statuses()[0].status.error_message
     put(tmp_path, 3, "whole")
-    model.refresh()
+    model.load()
     assert number_of(model) == 3
+    assert states(model) == {3: "AVAILABLE"}
 
 
-def test_versions_are_loaded_on_request_and_unloaded_when_the_newest_changes(
+def test_a_deleted_version_is_replaced_by_the_newest_one_and_the_last_one_serves_on(
     tmp_path, model_of, loader
 ):
     model = model_of(1, 2)
     assert loader.open_numbers() == [2]
-    assert number_of(model, 1) == 1
-    model.refresh()
-    assert loader.open_numbers() == [2, 1]
-    put(tmp_path, 3)
-    model.refresh()
-    assert loader.open_numbers() == [3]
-    for deleted, newest in ((3, 2), (2, 1), (1, 1)):  # the last one serves on
+    for deleted, newest in ((2, 1), (1, 1)):
         shutil.rmtree(tmp_path / str(deleted))
-        model.refresh()
+        model.load()
         assert number_of(model) == newest
         assert loader.open_numbers() == [newest]
 
@@ -153,7 +145,7 @@ def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
     with asking(ask):
         for number in range(1, 31):
             put(tmp_path, number)
-            model.refresh()
+            model.load()
             shutil.rmtree(tmp_path / str(number - 1))
     assert loader.open_numbers() == [30]
 
@@ -161,16 +153,18 @@ def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
 def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
     """A broken version does not replace a loaded one, and its error is reported."""
     shutil.copytree(model_directory / "1", tmp_path / "1")
-    with (
-        serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server,
-        Client(f"localhost:{server.port}", retries=0) as client,
-    ):
+    with serving(tmp_path, poll_seconds=0.05) as (server, channel):
 
         def scale():
-            return client.predict(["a"])["elmo"][0, 0, 0]
+            answer = predict(channel, {"strings": tf.make_tensor_proto(["a"])})
+            return tf.make_ndarray(answer.outputs["elmo"])[0, 0, 0]
 
         def scale_over_rest():
             return outputs_over_rest(server, ["a"])["elmo"][0, 0, 0]
+
+        def statuses():
+            _, _, text = send(server, "GET", "/v1/models/elmo")
+            return json.loads(text)["model_version_status"]
 
         def wait_for(condition):
             end = time.monotonic() + 20
@@ -181,13 +175,18 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(model_direc
         with asking(scale, 2), asking(scale_over_rest, 2):
             (tmp_path / "2").mkdir()
             (tmp_path / "2" / "saved_model.pb").write_bytes(b"broken")
-            wait_for(lambda: client.status().get(2) == "END")
+            wait_for(lambda: len(statuses()) == 2)
+            broken, loaded = statuses()
+            assert (broken["version"], broken["state"]) == ("2", "END")
+            assert "saved_model.pb" in broken["status"]["error_message"]
+            assert (loaded["version"], loaded["state"]) == ("1", "AVAILABLE")
             assert scale() == scale_over_rest() == 10
             shutil.copytree(model_directory / "2", tmp_path / ".3")
             (tmp_path / ".3").rename(tmp_path / "3")
             wait_for(lambda: scale() == 100)
             assert scale_over_rest() == 100
-            assert client.status() == {3: "AVAILABLE", 2: "END", 1: "END"}
+            status = {"error_code": "OK", "error_message": ""}
+            assert statuses() == [{"version": "3", "state": "AVAILABLE", "status": status}]
 
 
 SENTENCES = ["the cat sat", "", "한국어 a"]
@@ -247,18 +246,13 @@ def test_a_pair_of_files_a_tf1_prefix_and_a_parent_folder_are_checkpoints(
     [
         ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
         ("small_en", r"serve small_en: no such .*Did you mean the built-in model 'small-en'"),
-        ("empty", r"empty: it holds no version. Expected a folder with .*empty/1/saved_model.pb"),
-        ("1", r"1: it is a single version.*parent folder"),
+        ("empty", r"empty: it holds no numbered versions, such as .*empty/1/saved_model.pb"),
     ],
 )
 def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, message):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    for name in ("empty", "1"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "1" / "saved_model.pb").touch()
-    (tmp_path / "1" / "assets").mkdir()
-    (tmp_path / "1" / "assets" / "options.json").touch()
+    (tmp_path / "empty").mkdir()
     with pytest.raises(OSError, match=message):
         serve(source, port=0, rest_port=None)
 
