@@ -6,14 +6,16 @@ All modules of the server raise a `tf.errors.OpError` for a request that is reje
 import functools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import grpc
 import numpy as np
 import tensorflow as tf
+from pydantic import Field
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.messages import LENGTHS
-from elmo_tf.settings import Count, checked_dataclass, setting
+from elmo_tf.settings import Count, checked_dataclass
 
 _MAX_MESSAGE = 500  # characters: gRPC limits a message to 8 KB, escaped
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -47,7 +49,7 @@ class Limits:
         ValueError: a limit is less than 1, or `max_request_bytes` is 2 GiB or more.
     """
 
-    max_request_bytes: int = setting(64 * 1024 * 1024, ge=1, lt=2**31)
+    max_request_bytes: Annotated[int, Field(ge=1, lt=2**31)] = 64 * 1024 * 1024
     max_tokens: Count = 65_536
     max_batch_size: Count = 64
 

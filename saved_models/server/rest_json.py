@@ -6,7 +6,6 @@ of named tensors, or a plain tensor if the signature has one input. Strings are 
 """
 
 import base64
-import contextlib
 import itertools
 import json
 from collections.abc import Collection, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from pydantic import TypeAdapter
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.server.limits import Limits, invalid
@@ -92,29 +92,23 @@ def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limit
             f"{values.ndim}: {_shown(value)}"
         )
     limits.check_size(name, info.dtype, values.shape)
-    scalars = [_scalar(scalar, name, dtype) for scalar in values.ravel().tolist()]
-    return np.array(scalars, dtype.as_numpy_dtype).reshape(values.shape)
-
-
-def _scalar(value: Any, name: str, dtype: tf.DType) -> Any:
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    kind = dtype.name
-    with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
+    kind, scalars = dtype.name, values.ravel().tolist()
+    try:
         if dtype == tf.string:
             kind = 'strings (Unicode, or bytes as {"b64": "…"})'
-            if isinstance(value, dict):
-                return base64.b64decode(value["b64"], validate=True)
-            if isinstance(value, str):
-                return value.encode("utf-8", "surrogateescape")
-        elif dtype == tf.bool:
-            if isinstance(value, bool):
-                return value
-        elif dtype.is_integer:
-            if is_int and dtype.min <= value <= dtype.max:
-                return value
-        elif is_int or isinstance(value, float):
-            return float(value)
-    raise invalid(f"Expected {name} to hold {kind}, but got {_shown(value)}")
+            scalars = [_bytes(scalar) for scalar in scalars]
+        else:
+            scalar_type = bool if dtype.is_bool else int if dtype.is_integer else float
+            scalars = TypeAdapter(list[scalar_type]).validate_python(scalars, strict=True)
+        return np.array(scalars, dtype.as_numpy_dtype).reshape(values.shape)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise invalid(f"Expected {name} to hold {kind}, but got {_shown(value)}") from error
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, dict):
+        return base64.b64decode(value["b64"], validate=True)
+    return value.encode("utf-8", "surrogateescape")
 
 
 def _shown(value: Any) -> str:

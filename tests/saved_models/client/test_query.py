@@ -13,13 +13,13 @@ def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, 
     address = f"localhost:{server.port}"
     status, out, err = command(
         *("query", address, "the cat", "", "--output", "default"),
-        *("--output", "sequence_len", "--version", "1"),
+        *("--output", "sequence_len", "--version", "2"),
     )
     assert status == 0, err
     answer = json.loads(out)
     assert list(answer) == ["default", "sequence_len"]
     assert answer["sequence_len"] == [2, 0]
-    assert answer["default"] == [[30, 60, 90, 120, 150, 180], [0] * 6]
+    assert answer["default"] == [[300, 600, 900, 1200, 1500, 1800], [0] * 6]
     command("query", address, "a cat.")
     assert "1 of 1 sentences look like raw text: 'cat.'" in caplog.text
 

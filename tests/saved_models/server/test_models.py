@@ -10,10 +10,8 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, serve
-from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.models import Model, Status
 from elmo_tf.saved_models.versions import versions_in
-from reference import tf1_training
 from serving_requests import asking, outputs_over_rest, predict, send, serving
 
 
@@ -224,21 +222,6 @@ def test_an_unreadable_checkpoint_leaves_no_temporary_files(temporary, tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no \*weights.hdf5 or .* or model.hdf5 in .*run"):
         serve(tmp_path / "run", port=0, rest_port=None)
     assert list(temporary.glob("elmo_tf-*")) == []
-
-
-def test_a_pair_of_files_a_tf1_prefix_and_a_parent_folder_are_checkpoints(
-    tmp_path, checkpoint_directory, monkeypatch
-):
-    exported = []
-    monkeypatch.setattr(server, "export", lambda bilm, *_, **kwargs: exported.append(bilm))
-    options = tf1_training.options()
-    trained = tf1_training.write(tmp_path / "run", options, tf1_training.weights(options))
-    pair = checkpoint_directory / "options.json", checkpoint_directory / "weights.hdf5"
-    shutil.copytree(checkpoint_directory, tmp_path / "unpacked" / "elmo")
-    for source in (pair, trained / tf1_training.PREFIX, tmp_path / "unpacked"):
-        with server._exported_versions(source):
-            pass
-    assert len(exported) == 3
 
 
 @pytest.mark.parametrize(

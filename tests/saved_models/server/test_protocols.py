@@ -174,12 +174,15 @@ def of_flags(**inputs):
         ),
         ({"signature_name": 1, "inputs": []}, "'signature_name' must be a string, not 1"),
         ({"inputs": ["a", ["b"]]}, 'Expected strings to hold strings (Unicode, or bytes as {"b64"'),
-        ({"inputs": [{"b64": "???"}]}, 'bytes as {"b64": "…"}), but got {"b64": "???"}'),
-        ({"inputs": ["\ud800"]}, 'bytes as {"b64": "…"}), but got "\\ud800"'),
-        (of_tokens(sequence_len=[2, True]), "Expected sequence_len to hold int32, but got true"),
-        (of_tokens(sequence_len=[2, 2**31]), "sequence_len to hold int32, but got 2147483648"),
+        ({"inputs": [{"b64": "???"}]}, 'bytes as {"b64": "…"}), but got [{"b64": "???"}]'),
+        ({"inputs": ["\ud800"]}, 'bytes as {"b64": "…"}), but got ["\\ud800"]'),
+        (
+            of_tokens(sequence_len=[2, True]),
+            "Expected sequence_len to hold int32, but got [2, true]",
+        ),
+        (of_tokens(sequence_len=[2, 2**31]), "sequence_len to hold int32, but got [2, 2147483648]"),
         (of_flags(number=10**400), "Expected number to hold float32, but got 1000"),
-        (of_flags(flags=[0]), "Expected flags to hold bool, but got 0"),
+        (of_flags(flags=[0]), "Expected flags to hold bool, but got [0]"),
     ],
 )
 def test_an_invalid_json_is_refused(server, body, message):
@@ -196,10 +199,8 @@ def test_too_long_lists_are_refused_before_their_values_are_checked(server, key)
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/v1/models"),
         ("PUT", "/v1/models/elmo"),
         ("POST", "/v1/models/elmo:classify"),
-        ("POST", "/v1/models/elmo/versions/new:predict"),
         ("GET", f"/v1/models/elmo/versions/{10**30}"),
     ],
 )
@@ -301,20 +302,11 @@ def test_several_models_are_served_as_by_tf_serving(model_directory, tmp_path):
     assert by_row == (200, {"predictions": [2.5, 3.0, 4.5]})
     assert by_column == (200, {"outputs": [2.5]})
 
-    def info(name):
-        shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
-        return {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": f"{name}:0"}
-
-    signature = {
-        "inputs": {"x": info("x")},
-        "outputs": {"y": info("y")},
-        "method_name": "tensorflow/serving/predict",
-        "defaults": {},
-    }
-    assert json.loads(text) == {
-        "model_spec": {"name": "half_plus", "signature_name": "", "version": "123"},
-        "metadata": {"signature_def": {"signature_def": {"serving_default": signature}}},
-    }
+    document = json.loads(text)
+    assert document["model_spec"] == {"name": "half_plus", "signature_name": "", "version": "123"}
+    (signature,) = document["metadata"]["signature_def"]["signature_def"].values()
+    assert signature["inputs"]["x"]["dtype"] == "DT_FLOAT"
+    assert signature["outputs"]["y"]["tensor_shape"]["dim"] == [{"size": "-1", "name": ""}]
 
 
 def test_reflection_lists_services_and_methods(channel):
