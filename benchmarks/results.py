@@ -241,11 +241,11 @@ def write_texts(settings: dict[str, Any], files: Sequence[str], output: Path) ->
 def task_texts(settings: dict[str, Any], files: Sequence[str]) -> list[tuple[str, ...]]:
     """The distinct texts of the examples of a task, as tokens."""
     from elmo_tf.tasks.config import TaskConfig
-    from elmo_tf.tasks.specification import specification_of
+    from elmo_tf.tasks.registry import TASKS
 
     options = {"train": ("-",), "dev": ("-",), "workdir": "-", "word_vectors": None, "elmo": None}
     config = TaskConfig(**{**settings, **options, "placement": "input"})
-    task = specification_of(config.task)
+    task = TASKS[config.task]()
     examples = task.read(files, config)
     return [*dict.fromkeys(tuple(text) for one in examples for text in task.texts(one))]
 

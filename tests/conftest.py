@@ -197,12 +197,12 @@ def _eagerly():
 
     from elmo_tf.tasks import TaskModel
 
-    def call_itself(model, function):
+    def call_itself(model, function, names=None):
         return lambda inputs: function(model.named_inputs(inputs))
 
     before = tf.config.functions_run_eagerly()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TaskModel, "_traced", call_itself)
+        patch.setattr(TaskModel, "as_graph", call_itself)
         tf.config.run_functions_eagerly(True)
         yield
         tf.config.run_functions_eagerly(before)

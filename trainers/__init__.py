@@ -6,7 +6,7 @@ _HOMES = {
     "PretrainConfig": "elmo_tf.trainers.config",
     "TaskConfig": "elmo_tf.tasks.config",
     "evaluate_task": "elmo_tf.trainers.tasks.predict",
-    "load_task": "elmo_tf.tasks.specification",
+    "load_task": "elmo_tf.tasks.registry",
     "predict_task": "elmo_tf.trainers.tasks.predict",
     "pretrain": "elmo_tf.trainers.pretraining",
     "sweep_task": "elmo_tf.trainers.tasks.sweep",

@@ -116,11 +116,14 @@ def export(options: _ExportOptions) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
     from elmo_tf.saved_models.exporting.task_exporting import export_task
     from elmo_tf.saved_models.versions import check_new_version
-    from elmo_tf.tasks import load_task
+    from elmo_tf.tasks import PropositionTagger, load_task
+    from elmo_tf.tasks.semantic_roles.predicates import has_predicate_tagger
 
     where = options.directory, options.version, options.overwrite
     check_new_version(*where)
-    model = load_task(options.workdir, *options.others)
+    workdirs = options.workdir, *options.others
+    finds_predicates = all(map(has_predicate_tagger, workdirs))
+    model = PropositionTagger.load(*workdirs) if finds_predicates else load_task(*workdirs)
     print(export_task(model, *where))
 
 

@@ -5,13 +5,14 @@ from elmo_tf.lazy import lazy_names
 
 __all__ = (
     *("BCN", "BiDAF", "BiLSTM", "BiLSTMClassifier", "BiRNN", "CRF", "CRFTagger"),
-    *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Ensemble", "Maxout", "SRLTagger"),
-    *("TaskModel", "TokenVectors", "WordEmbedding", "load_task"),
+    *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Ensemble", "Maxout", "PropositionTagger"),
+    *("SRLTagger", "TaskModel", "TokenVectors", "WordEmbedding", "load_task"),
 )
 _HOMES = {
     "Ensemble": "elmo_tf.tasks.ensemble",
+    "PropositionTagger": "elmo_tf.tasks.semantic_roles.predicates",
     "TaskModel": "elmo_tf.tasks.task_model",
-    "load_task": "elmo_tf.tasks.specification",
+    "load_task": "elmo_tf.tasks.registry",
     **REGISTERED,
 }
 

@@ -27,50 +27,35 @@ from elmo_tf.settings import (
 
 MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
-# In the work directory: that of a second model, see `TaskSpecification.finder`.
-FINDER_FOLDER = "predicates"
+# In the work directory of an `SRLTagger`: that of the tagger that finds predicates.
+PREDICATES_FOLDER = "predicates"
 
 
-class Task(NamedTuple):
-    """A task.
+class _Facts(NamedTuple):
+    """What the settings need of a task of `registry.TASKS`.
 
     files: description of its files.
-    specification: its `TaskSpecification`, as folder of `elmo_tf.tasks` and class.
-    models: the classes of its models in `elmo_tf.tasks` by name, the default first.
+    models: the names of its models, the default first.
     elmo_dropout: default dropout rate of the ELMo vectors, as published. The models of tasks with 0
         apply dropout to all token vectors.
     """
 
     files: str
-    specification: str
-    models: dict[str, str]
+    models: tuple[str, ...]
     elmo_dropout: float = 0.0
 
 
-_TAGGERS = {"crf": "CRFTagger"}
-_CLASSIFIERS = {"bcn": "BCN", "bilstm": "BiLSTMClassifier"}
-TASKS = {
-    "ner": Task("named entities (CoNLL columns)", "tagging.NamedEntities", _TAGGERS),
-    "pos": Task("parts of speech (CoNLL columns)", "tagging.Tagging", _TAGGERS),
-    "sst": Task("sentiment (bracketed trees)", "classification.Sentiment", _CLASSIFIERS),
-    "snli": Task("entailment (JSON lines)", "entailment.Entailment", {"esim": "ESIM"}),
-    "classify": Task(
-        "text classification (.tsv or .csv)", "classification.Classification", _CLASSIFIERS
-    ),
-    "squad": Task(
-        *("question answering (JSON of SQuAD 1.1)", "question_answering.QuestionAnswering"),
-        *({"bidaf": "BiDAF"}, 0.5),
-    ),
-    "srl": Task(
-        *("semantic roles (columns of CoNLL or PropBank)", "semantic_roles.SemanticRoles"),
-        *({"srl": "SRLTagger"}, 0.1),
-    ),
-    "coref": Task(
-        *("coreference (CoNLL columns)", "coreference.Coreference"),
-        *({"coref": "CoreferenceModel"}, 0.5),
-    ),
+_TASKS = {
+    "ner": _Facts("named entities (CoNLL columns)", ("crf",)),
+    "pos": _Facts("parts of speech (CoNLL columns)", ("crf",)),
+    "sst": _Facts("sentiment (bracketed trees)", ("bcn", "bilstm")),
+    "snli": _Facts("entailment (JSON lines)", ("esim",)),
+    "classify": _Facts("text classification (.tsv or .csv)", ("bcn", "bilstm")),
+    "squad": _Facts("question answering (JSON of SQuAD 1.1)", ("bidaf",), 0.5),
+    "srl": _Facts("semantic roles (columns of CoNLL or PropBank)", ("srl",), 0.1),
+    "coref": _Facts("coreference (CoNLL columns)", ("coref",), 0.5),
 }
-_MODELS = dict.fromkeys(model for task in TASKS.values() for model in task.models)
+_MODELS = dict.fromkeys(model for task in _TASKS.values() for model in task.models)
 # Settings that only some tasks have.
 _ONLY_FOR = {
     "format": ("ner", "pos"),
@@ -83,7 +68,7 @@ _ONLY_FOR = {
     "label_column": ("classify",),
     "max_tokens": ("squad", "srl"),
     "window": ("coref",),
-    "batch_size": tuple(task for task in TASKS if task != "coref"),
+    "batch_size": tuple(task for task in _TASKS if task != "coref"),
 }
 _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 
@@ -113,9 +98,9 @@ class TaskConfig(RunSettings):
     RECORD: ClassVar = RECORD_FILE
     EXCLUSIVE: ClassVar = (("resume", "overwrite"),)
 
-    task: Literal[*TASKS] = setting(
+    task: Literal[*_TASKS] = setting(
         group="task and results",
-        help="; ".join(f"{name}: {task.files}" for name, task in TASKS.items()),
+        help="; ".join(f"{name}: {task.files}" for name, task in _TASKS.items()),
     )
     train: Texts = changeable(min_length=1, help="files of training examples")
     dev: Texts = changeable(
@@ -177,7 +162,7 @@ class TaskConfig(RunSettings):
         "architecture of the task model",
         group="model",
         default_help=", ".join(
-            f"{next(iter(task.models))} for {name}" for name, task in TASKS.items()
+            f"{next(iter(task.models))} for {name}" for name, task in _TASKS.items()
         ),
     )
     word_vectors: Text | None = changeable(
@@ -272,7 +257,7 @@ class TaskConfig(RunSettings):
     )
 
     def __post_init__(self):
-        task = TASKS[self.task]
+        task = _TASKS[self.task]
         self._fill(
             model=next(iter(task.models)),
             elmo_dropout=task.elmo_dropout,

@@ -1,20 +1,13 @@
 """Ensembles: task models that differ in their weights ─► the predictions of their average."""
 
 import functools
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from elmo_tf.models.bilm import model_digest
-from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.inputs import count_tokens, is_token
-
-# The methods of task models that return lists.
-_LISTS = ("answer_spans", "classify", "entities", "propositions", "tag")
 
 
 class Ensemble:
@@ -28,15 +21,13 @@ class Ensemble:
     | `CRFTagger` | marginals of the tags; the prediction is the sequence with the highest product |
     | `CoreferenceModel` | mention scores, which select the spans, and then antecedent scores |
 
-    It has the methods `predictions`, `compiled_predictions`, and `classify`, `tag`, `propositions`,
-    `answer_spans` or `entities` of its members. Inputs must be strings. The biLM is computed once
-    for all members. Predicted tags follow the scheme. Marginals can favor other tags than those of
-    the most probable sequence, which a `CRFTagger` alone predicts, even if all members are equal.
-    The predicate taggers of `SRLTagger` are an ensemble, too.
+    It has the methods `predictions`, `compiled_predictions` and `predict_lists` of its members.
+    Inputs must be strings. The biLM is computed once for all members. Predicted tags follow the
+    scheme. The tags with the highest marginals can differ from the most probable sequence, which a
+    `CRFTagger` alone predicts, even if all members are equal.
 
     Args:
-        members: trained task models, with the same labels and the same biLM. `load_task` with
-            several work directories returns them with one biLM in memory.
+        members: trained task models, with the same labels and the same biLM.
         names: the names of the members in messages. None numbers them. Defaults to None.
 
     Raises:
@@ -55,56 +46,54 @@ class Ensemble:
         if not self.members:
             raise ValueError("`members` is empty. Pass at least one task model.")
         names = names or [f"member {index}" for index in range(len(self.members))]
-        check_same(names, "kind of model and inputs", [_kind(member) for member in self.members])
-        check_same(names, "labels", [member.labels for member in self.members])
-        check_same(names, "biLM", [(_bilm(member),) for member in self.members])
-        check_same(names, "settings", [_settings(member) for member in self.members])
         first = self.members[0]
         self.texts, self.features, self.labels = first.texts, first.features, first.labels
-        self.elmo, self.token_vectors = first.elmo, first.token_vectors
-        self.layers_name = first.layers_name
-        taggers = [getattr(member, "predicate_tagger", None) for member in self.members]
-        has_all = all(tagger is not None for tagger in taggers)
-        self.predicate_tagger = Ensemble(taggers, names) if has_all else None
-        for name in _LISTS:
-            if hasattr(type(first), name):
-                setattr(self, name, types.MethodType(getattr(type(first), name), self))
+        self.bilm_digest = first.bilm_digest
+        check_same(names, "kind of model and inputs", [_kind(member) for member in self.members])
+        check_same(names, "labels", [member.labels for member in self.members])
+        check_same(names, "biLM", [(member.bilm_digest,) for member in self.members])
+        check_same(names, "settings", [_settings(member) for member in self.members])
 
     @property
     def weights(self) -> list[keras.Variable]:
         """The weights of the members, and those of the biLM once."""
         first, *others = self.members
-        weights = list(first.weights)
-        for member in others:
-            bilm = member.elmo.bilm.weights if isinstance(member.elmo, Elmo) else []
-            unused = {weight.value.ref() for weight in bilm}
-            weights += [each for each in member.weights if each.value.ref() not in unused]
-        return weights
+        return [*first.weights, *(weight for other in others for weight in other.task_weights)]
+
+    @property
+    def task_weights(self) -> list[keras.Variable]:
+        """The weights of the members without those of the biLM."""
+        return [weight for member in self.members for weight in member.task_weights]
+
+    def named_inputs(self, inputs: Any) -> dict[str, Any]:
+        """See `TaskModel`."""
+        return self.members[0].named_inputs(inputs)
+
+    def with_layers(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """See `TaskModel`."""
+        return self.members[0].with_layers(inputs)
 
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
         """See `TaskModel`."""
-        first = self.members[0]
-        inputs = first.named_inputs(inputs)
-        for text in self.texts:
-            if inputs[text].dtype != tf.string:
-                raise TypeError(
-                    "The inputs of an ensemble must be strings: each member has its own words. "
-                    f"Received: {inputs[text].dtype.name}."
-                )
-            name = self.layers_name(text)
-            if isinstance(self.elmo, Elmo) and name not in inputs:
-                lengths = count_tokens(is_token(inputs[text]))
-                inputs[name] = self.elmo.bilm(inputs[text], lengths=lengths)["layers"]
-        return first.joint_predictions(self.members, inputs)
+        inputs = self.with_layers(self.named_inputs(inputs))
+        return self.members[0].joint_predictions(self.members, inputs)
 
     @functools.cached_property
     def compiled_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions` as a graph that is traced once for all shapes."""
-        return self.members[0]._traced(self.predictions)
+        return self.as_graph(self.predictions)
 
-    @property
-    def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        return self.compiled_predictions  # for `Tagger.tag`
+    def predict_lists(self, inputs: Any) -> list[Any]:
+        """See `TaskModel`."""
+        return self.members[0].as_lists(self._compiled_lists(inputs))
+
+    @functools.cached_property
+    def _compiled_lists(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        return self.as_graph(self.predictions, self.members[0].listed)
+
+    def as_graph(self, *arguments: Any) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """See `TaskModel`."""
+        return self.members[0].as_graph(*arguments)
 
 
 def check_same(names: Sequence[str], what: str, values: Sequence[Sequence[str]]) -> None:
@@ -122,12 +111,7 @@ def check_same(names: Sequence[str], what: str, values: Sequence[Sequence[str]])
 
 def _kind(member: TaskModel) -> tuple[str, ...]:
     """Models of one kind predict the same from the same inputs, such as `BCN` and others."""
-    base = type(member).decoded.__qualname__.partition(".")[0]
-    return base, *member.texts, *member.features
-
-
-def _bilm(member: TaskModel) -> str:
-    return "none" if member.elmo is None else model_digest(member.elmo.bilm)[:12]
+    return *member.texts, *member.features, *member.listed
 
 
 def _settings(member: TaskModel) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ _BATCH_SIZE = 32  # as in Keras
 class TextModel(keras.Model):
     """The `fit`, `evaluate` and `predict` of `TaskModel`, which has the other methods.
 
-    Keras accepts neither lists of strings nor, on several devices, tensors of strings.
+    Keras accepts no lists of strings: they become a dataset of batches. On several devices, to
+    which Keras distributes no strings, its batches are preprocessed.
     """
 
     def fit(
@@ -35,37 +36,35 @@ class TextModel(keras.Model):
         sample_weight=None,
         **kwargs,
     ):
-        data = x, y, sample_weight
-        has_split = validation_split and validation_data is None and _is_array(x)
-        if has_split and self._has_several_devices:
-            data = self._tensors(*data)
-            size = int(_num_examples(data) * (1 - validation_split))
-            data, validation_data = _rows(data, slice(size)), _rows(data, slice(size, None))
+        if _is_array(x):
+            x, y, sample_weight = self._tensors(x, y, sample_weight)
+            if validation_split and validation_data is None:
+                size = int(_num_examples((x, y, sample_weight)) * (1 - validation_split))
+                validation_data = _rows((x, y, sample_weight), slice(size, None))
+                x, y, sample_weight = _rows((x, y, sample_weight), slice(size))
         if validation_data is not None:
             size = kwargs.get("validation_batch_size") or batch_size
             validation_data = keras.utils.unpack_x_y_sample_weight(validation_data)
-            validation_data = self._ready(*validation_data, size)
-        x, y, sample_weight = self._ready(*data, batch_size, shuffle)
-        if isinstance(x, tf.data.Dataset | tf.distribute.DistributedDataset):
-            shuffle = False  # Keras would warn that it does not shuffle datasets
+            validation_data = self._batches(*validation_data, size)
         return super().fit(
-            *(x, y, batch_size, epochs, verbose, callbacks, validation_split, validation_data),
-            shuffle=shuffle,
+            self._batches(x, y, sample_weight, batch_size, shuffle),
+            epochs=epochs,
+            verbose=verbose,
+            callbacks=callbacks,
+            validation_data=validation_data,
+            shuffle=False,  # a dataset is shuffled already
             class_weight=class_weight and self._by_index(class_weight),
-            sample_weight=sample_weight,
             **kwargs,
         )
 
     def evaluate(
         self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs
     ):
-        if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`
-            x, y, sample_weight = self._ready(x, y, sample_weight, batch_size)
-        return super().evaluate(x, y, batch_size, verbose, sample_weight, **kwargs)
+        batches = self._batches(x, y, sample_weight, batch_size)
+        return super().evaluate(batches, verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, **kwargs):
-        x, *_ = self._ready(x, batch_size=batch_size)
-        return super().predict(x, batch_size, **kwargs)
+        return super().predict(self._batches(x, batch_size=batch_size), **kwargs)
 
     def make_train_function(self, force=False):
         # If the optimizer is built in the first step, the step is traced twice.
@@ -79,15 +78,6 @@ class TextModel(keras.Model):
 
     def test_step(self, data):
         return super().test_step(_of_unknown_size(data))
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # Keras would average the first batch over the devices, whose parts may differ in size.
-        if iterator is not None and self._has_several_devices:
-            values = next(next(iter(iterator))[-1])
-            local_results = self.distribute_strategy.experimental_local_results
-            data_batch = tf.nest.map_structure(lambda value: local_results(value)[0], values)
-            iterator = None
-        super()._maybe_symbolic_build(iterator, data_batch)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if self.loss is not None:  # passed to `compile`
@@ -120,9 +110,7 @@ class TextModel(keras.Model):
         raise ValueError("`class_weight` needs a model with one label per example.")
 
     def _tensors(self, x: Any, y: Any = None, sample_weight: Any = None) -> tuple[Any, Any, Any]:
-        """The arguments with tensors in place of lists and columns; others are unchanged."""
-        if not _is_array(x):
-            return x, y, sample_weight
+        """Lists and columns as tensors."""
         named = {name: _as_tensor(values, name) for name, values in self._by_name(x).items()}
         if y is not None:
             y = self.targets(_as_tensor(y, "y"))
@@ -130,36 +118,30 @@ class TextModel(keras.Model):
             sample_weight = _as_tensor(sample_weight, "sample_weight")
         return named, y, sample_weight
 
-    def _ready(
+    def _batches(
         self,
         x: Any,
         y: Any = None,
         sample_weight: Any = None,
         batch_size: int | None = None,
         shuffle: bool = False,
-    ) -> tuple[Any, Any, Any]:
-        """The arguments for Keras: on several devices, a dataset of preprocessed batches."""
-        data = self._tensors(x, y, sample_weight)
-        if not self._has_several_devices:
-            return data
-        if isinstance(x, tf.data.Dataset):
-            return self._distributed(x.map(self.preprocess)), None, None
+    ) -> Any:
+        """Examples as a dataset of batches, preprocessed on several devices; others unchanged."""
         if not _is_array(x):
-            return data
-        data = [part for part in data if part is not None]
+            if y is not None or sample_weight is not None:
+                raise ValueError("A dataset as `x` contains its `y` and `sample_weight`.")
+            several = self._has_several_devices and isinstance(x, tf.data.Dataset)
+            return prefetch(x.map(self.preprocess), 2) if several else x
+        data = [part for part in self._tensors(x, y, sample_weight) if part is not None]
         order = tf.data.Dataset.range(_num_examples(data))
         if shuffle:
             order = order.shuffle(_num_examples(data))
 
         def batch(rows):
-            return self.preprocess(*tf.nest.map_structure(lambda x: tf.gather(x, rows), data))
+            parts = tf.nest.map_structure(lambda part: tf.gather(part, rows), data)
+            return self.preprocess(*parts) if self._has_several_devices else tuple(parts)
 
-        batches = order.batch(batch_size or _BATCH_SIZE).map(batch)
-        return self._distributed(batches), None, None
-
-    def _distributed(self, batches: tf.data.Dataset) -> Any:
-        """What Keras distributes to the devices."""
-        return prefetch(batches, 2)
+        return prefetch(order.batch(batch_size or _BATCH_SIZE).map(batch), 2)
 
 
 def _is_array(x: Any) -> bool:

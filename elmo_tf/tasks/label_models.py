@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.task_model import NO_TAG, TaskModel
 from elmo_tf.text.inputs import checked
 from elmo_tf.text.sentence_files import is_utf_8
@@ -39,7 +39,7 @@ class LabelModel(TaskModel):
         self,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer],
-        elmo: LayerMixes | None,
+        elmo: Elmo | None,
         placement: str,
         **kwargs,
     ):
@@ -101,6 +101,8 @@ class Classifier(LabelModel):
         ValueError: an argument is out of its range, or see `LabelModel`.
     """
 
+    listed = ("label",)
+
     def _by_index(self, class_weight):
         names = [key for key in class_weight if isinstance(key, str)]
         ids = dict(zip(names, self.label_ids(names), strict=True))
@@ -127,7 +129,9 @@ class Classifier(LabelModel):
             "probabilities": probabilities,
         }
 
+    def as_lists(self, predictions):
+        return [label.decode("utf-8") for label in predictions["label"].numpy()]
+
     def classify(self, inputs: Any) -> list[str]:
         """Predicts the label of each example; see the call for `inputs`."""
-        labels = self.compiled_predictions(inputs)["label"].numpy()
-        return [label.decode("utf-8") for label in labels]
+        return self.predict_lists(inputs)

@@ -2,10 +2,9 @@
 
 import re
 import string
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,38 +18,27 @@ _VERB = "V"
 Entities = Iterable[Iterable[Hashable]]
 
 
-def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
+def span_scores(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str = "BIO"
+) -> dict:
     """Scores spans, which are correct if both ends and the type are.
 
     Args:
-        gold: BIO tags of each sentence.
+        gold: tags of each sentence.
         predicted: as many tags for each sentence.
+        scheme: the scheme of both, see `spans_of`. Defaults to "BIO".
 
     Returns:
         "precision", "recall" and "f1" over all spans, 0 to 1; "spans", the number of gold spans;
         and "types", the same for each type.
-
-    Raises:
-        MissingExtraError: seqeval is not installed.
     """
-    metrics = require_extra("seqeval.metrics", "tasks", "The score of spans")
-    scheme = require_extra("seqeval.scheme", "tasks", "The score of spans").IOB2
-    # seqeval misreads a type that ends in a dash, so types are replaced by their indices.
-    types = sorted({tag[2:] for tags in (*gold, *predicted) for tag in tags if tag != "O"})
-    ids = {name: f"T{index}" for index, name in enumerate(types)}
-    with warnings.catch_warnings():  # about types without a prediction
-        warnings.simplefilter("ignore")
-        report = metrics.classification_report(
-            *(_with_ids(sentences, ids) for sentences in (gold, predicted)),
-            output_dict=True,
-            mode="strict",
-            scheme=scheme,
-            zero_division=0,
-        )
-    return {
-        **_scores(*report["micro avg"].values()),
-        "types": {name: _scores(*report[ids[name]].values()) for name in types},
-    }
+    pairs = [
+        (set(spans_of(tags, scheme)), set(spans_of(others, scheme)))
+        for tags, others in zip(gold, predicted, strict=True)
+    ]
+    counts = _counts_by_label(pairs)
+    types = {name: _scores(*counts[name], name="spans") for name in sorted(counts)}
+    return {**_scores(*_total(counts), name="spans"), "types": types}
 
 
 def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
@@ -64,6 +52,12 @@ def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
     return {"accuracy": _accuracy(*flat), "tokens": len(flat[0])}
 
 
+class _Labeled(NamedTuple):
+    """The label of an example."""
+
+    label: str
+
+
 def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     """Scores labels of examples.
 
@@ -74,35 +68,48 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     Returns:
         "accuracy"; "macro_f1", the mean over labels; "examples", their number; and "labels", the
         precision, recall and F1 of each label.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
     """
-    metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
-    labels = sorted({*gold, *predicted})
-    columns = metrics.precision_recall_fscore_support(
-        gold, predicted, labels=labels, zero_division=0
-    )
-    rows = zip(labels, *columns, strict=True)
+    pairs = [({_Labeled(a)}, {_Labeled(b)}) for a, b in zip(gold, predicted, strict=True)]
+    counts = _counts_by_label(pairs)
+    labels = {name: _scores(*counts[name], name="examples") for name in sorted(counts)}
     return {
         "accuracy": _accuracy(gold, predicted),
-        "macro_f1": float(columns[2].mean()),
+        "macro_f1": sum(row["f1"] for row in labels.values()) / max(len(labels), 1),
         "examples": len(gold),
-        "labels": {label: _scores(*row, name="examples") for label, *row in rows},
+        "labels": labels,
     }
-
-
-def _with_ids(sentences: Sequence[Sequence[str]], ids: dict[str, str]) -> list[list[str]]:
-    return [[tag if tag == "O" else tag[:2] + ids[tag[2:]] for tag in tags] for tags in sentences]
 
 
 def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
     return sum(a == b for a, b in zip(gold, predicted, strict=True)) / max(len(gold), 1)
 
 
-def _scores(precision: float, recall: float, f1: float, support: int, name: str = "spans") -> dict:
-    scores = {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
-    return {**scores, name: int(support)}
+# How many items are correct, gold and predicted.
+_Counts = tuple[int, int, int]
+
+
+def _counts_by_label(pairs: Iterable[tuple[set[Any], set[Any]]]) -> dict[str, _Counts]:
+    """Counts of gold and predicted items of each example, by their `label`."""
+    correct, gold, predicted = Counter(), Counter(), Counter()
+    for ours, theirs in pairs:
+        correct.update(each.label for each in ours & theirs)
+        gold.update(each.label for each in ours)
+        predicted.update(each.label for each in theirs)
+    return {name: (correct[name], gold[name], predicted[name]) for name in gold | predicted}
+
+
+def _total(counts: Mapping[str, _Counts]) -> _Counts:
+    return tuple(map(sum, zip((0, 0, 0), *counts.values(), strict=True)))
+
+
+def _scores(correct: int, gold: int, predicted: int, name: str) -> dict[str, float]:
+    """Precision, recall and F1; 0 for 0 / 0. `name` is that of the number of gold items."""
+    return {
+        "precision": correct / max(predicted, 1),
+        "recall": correct / max(gold, 1),
+        "f1": 2 * correct / max(gold + predicted, 1),
+        name: gold,
+    }
 
 
 def answer_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]) -> dict:
@@ -156,7 +163,7 @@ class Argument(NamedTuple):
     A phrase is its first and its last token. A discontinuous argument has several.
     """
 
-    type: str
+    label: str
     phrases: tuple[tuple[int, int], ...]
 
 
@@ -184,21 +191,15 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
         (set(arguments(tags)), set(arguments(others)))
         for tags, others in zip(gold, predicted, strict=True)
     ]
-    counts = [
-        _type_counts(ours & theirs for ours, theirs in pairs),
-        _type_counts(ours for ours, _ in pairs),
-        _type_counts(theirs for _, theirs in pairs),
-    ]
-    types = sorted(set().union(*counts, [_VERB]))
-    rows = {name: _counted_scores(*(of_types[name] for of_types in counts)) for name in types}
-    verbs = rows.pop(_VERB)
-    perfect = sum(all(each.type == _VERB for each in ours ^ theirs) for ours, theirs in pairs)
+    counts = _counts_by_label(pairs)
+    verbs = counts.pop(_VERB, (0, 0, 0))
+    perfect = sum(all(each.label == _VERB for each in ours ^ theirs) for ours, theirs in pairs)
     return {
-        **_counted_scores(*(sum(of_types[name] for name in rows) for of_types in counts)),
+        **_scores(*_total(counts), name="arguments"),
         "perfect_propositions": perfect / max(len(pairs), 1),
         "propositions": len(pairs),
-        "types": rows,
-        _VERB: verbs,
+        "types": {name: _scores(*counts[name], name="arguments") for name in sorted(counts)},
+        _VERB: _scores(*verbs, name="arguments"),
     }
 
 
@@ -228,7 +229,7 @@ def found_role_scores(
     roles = role_scores([tags for tags, _ in both], [tags for _, tags in both])
     names = ("precision", "recall", "f1", "arguments")
     return {
-        "predicates": _counted_scores(*counts, name="predicates"),
+        "predicates": _scores(*counts, name="predicates"),
         "end_to_end": {name: roles[name] for name in names},
     }
 
@@ -251,16 +252,6 @@ def arguments(tags: Sequence[str]) -> list[Argument]:
             in_order.append((type_, latest[type_]))
         latest[type_].append((first, end - 1))
     return [Argument(type_, tuple(phrases)) for type_, phrases in in_order]
-
-
-def _type_counts(propositions: Iterable[set[Argument]]) -> Counter[str]:
-    return Counter(each.type for proposition in propositions for each in proposition)
-
-
-def _counted_scores(correct: int, expected: int, predicted: int, name: str = "arguments") -> dict:
-    precision, recall = correct / max(predicted, 1), correct / max(expected, 1)
-    f1 = 2 * correct / max(predicted + expected, 1)
-    return _scores(precision, recall, f1, expected, name)
 
 
 def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) -> dict:

@@ -93,7 +93,7 @@ def converted(tags: Sequence[str], source: str, target: str) -> list[str]:
     return tags_of(spans_of(tags, source), len(tags), target)
 
 
-def check_tags(tags: Sequence[str], known: Collection[str] | None = None) -> None:
+def check_known_tags(tags: Sequence[str], known: Collection[str] | None = None) -> None:
     """Checks that tags are valid UTF-8 and, unless `known` is None, known."""
     for position, tag in enumerate(tags):
         if not is_utf_8(tag):

@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -10,12 +10,14 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.layers.weights import TrackedParts
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.bilm import BiLM, model_digest
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.fitting import TextModel
 from elmo_tf.tasks.token_vectors import TokenVectors
-from elmo_tf.text.inputs import checked_inputs, token_batch
+from elmo_tf.text.inputs import checked_inputs, count_tokens, is_token, token_batch
 
 NO_TAG = -1  # of padding, in `y` of models that label tokens
+SMALLEST = 1e-37  # probability in float32 with a finite logarithm
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
@@ -27,9 +29,10 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
     and of targets, and `class_weight` by label. On several devices (`tf.distribute`), they
     preprocess each batch before it is distributed.
 
-    Subclasses set `texts`, the names of their texts, and `features`, the shapes and dtypes of their
-    other inputs by name. Their constructors set `settings`, their own arguments, create the layers
-    and end with `_create_weights()`.
+    Subclasses set `texts`, the names of their texts; `features`, the shapes and dtypes of their
+    other inputs by name; and `listed`, the names of the predictions that `as_lists` needs. Their
+    constructors set `settings`, their own arguments, create the layers and end with
+    `_create_weights()`.
 
     Args:
         embeddings, elmo, placement: see `TokenVectors`.
@@ -49,6 +52,7 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
 
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
     features: ClassVar[dict[str, tf.TensorSpec]] = {}
+    listed: ClassVar[tuple[str, ...]]
     labels: tuple[str, ...] = ()
     shared_settings: ClassVar[tuple[str, ...]] = ()  # which members of an ensemble have in common
     _default_save_signature = None  # its inputs are strings
@@ -56,7 +60,7 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
     def __init__(
         self,
         embeddings: Sequence[keras.layers.Layer],
-        elmo: LayerMixes | None,
+        elmo: Elmo | None,
         placement: str,
         **kwargs,
     ):
@@ -67,9 +71,33 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
         )
 
     @property
-    def elmo(self) -> LayerMixes | None:
+    def elmo(self) -> Elmo | None:
         """The `Elmo`, or None."""
         return self.token_vectors.elmo
+
+    @property
+    def task_weights(self) -> list[keras.Variable]:
+        """The weights without those of the biLM."""
+        of_bilm = {weight.value.ref() for weight in self.elmo.bilm.weights} if self.elmo else set()
+        return [weight for weight in self.weights if weight.value.ref() not in of_bilm]
+
+    def on_bilm(self, bilm: BiLM) -> "TaskModel":
+        """Returns a copy that shares another object for its biLM with other models in memory.
+
+        Args:
+            bilm: a biLM with the same weights.
+        """
+        of_elmo = {**self.elmo.get_config(), "bilm": bilm}
+        settings = {"embeddings": self.token_vectors.embeddings, "elmo": Elmo(**of_elmo)}
+        model = type(self)(**{**self.get_config(), **settings})
+        for weight, value in zip(model.task_weights, self.task_weights, strict=True):
+            weight.assign(value)
+        return model
+
+    @property
+    def bilm_digest(self) -> str:
+        """A digest of the configuration and weights of the biLM; "none" without one."""
+        return "none" if self.elmo is None else model_digest(self.elmo.bilm)[:12]
 
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
         """The predictions, with labels as strings. Works in a graph and eagerly.
@@ -92,16 +120,32 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
             inputs: the result of `named_inputs`.
         """
 
+    def probabilities(self, inputs: dict[str, Any]) -> tf.Tensor:
+        """What an `Ensemble` averages over its members: the softmax of the outputs.
+
+        Args:
+            inputs: the result of `named_inputs`.
+        """
+        return tf.nn.softmax(tf.cast(self(inputs), tf.float32))
+
+    def decoded_average(self, average: tf.Tensor, inputs: dict[str, Any]) -> dict[str, tf.Tensor]:
+        """The predictions of an `Ensemble`; see `decoded`.
+
+        Args:
+            average: that of the `probabilities` of the members.
+            inputs: the result of `named_inputs`.
+        """
+        return self.decoded(tf.math.log(tf.maximum(average, SMALLEST)), inputs)
+
     def joint_predictions(
         self, members: Sequence["TaskModel"], inputs: dict[str, Any]
     ) -> dict[str, tf.Tensor]:
-        """The predictions of an `Ensemble`: those of the averaged probabilities of its members.
+        """The predictions of an `Ensemble`, for models that average more than probabilities.
 
         Args, Returns: see `decoded`; `members` are models with its labels, one of them this model.
         """
-        logs = [tf.nn.log_softmax(tf.cast(member(inputs), tf.float32)) for member in members]
-        # The log of the sum, which is that of the average and a constant.
-        return self.decoded(tf.reduce_logsumexp(tf.stack(logs), axis=0), inputs)
+        average = tf.add_n([member.probabilities(inputs) for member in members]) / len(members)
+        return self.decoded_average(average, inputs)
 
     @tf.autograph.experimental.do_not_convert
     def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -137,10 +181,40 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
     @functools.cached_property
     def compiled_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions` as a graph that is traced once for all shapes."""
-        return self._traced(self.predictions)
+        return self.as_graph(self.predictions)
 
-    def _traced(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        traced = tf.function(function, autograph=False)
+    def predict_lists(self, inputs: Any) -> list[Any]:
+        """The predictions as lists: a label, tags, or an answer for each example.
+
+        Args:
+            inputs: see the call.
+        """
+        return self.as_lists(self._compiled_lists(inputs))
+
+    @functools.cached_property
+    def _compiled_lists(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        return self.as_graph(self.predictions, self.listed)
+
+    @abc.abstractmethod
+    def as_lists(self, predictions: dict[str, tf.Tensor]) -> list[Any]:
+        """The `predictions` with the names in `listed`, as lists."""
+
+    def as_graph(
+        self,
+        function: Callable[[Any], dict[str, tf.Tensor]],
+        names: Collection[str] | None = None,
+    ) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """A function of the inputs as a graph that is traced once for all shapes.
+
+        Args:
+            function: a function of inputs by name.
+            names: the results to compute, which may take less time than all; None computes all.
+        """
+
+        def named(inputs):
+            return {key: x for key, x in function(inputs).items() if names is None or key in names}
+
+        traced = tf.function(named, autograph=False)
 
         def call(inputs):
             inputs = self.named_inputs(inputs)
@@ -223,6 +297,25 @@ class TaskModel(TrackedParts, TextModel, abc.ABC):
                 f"its `preprocess`, int32 (batch, token, {shape[-1]}). "
                 f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
             )
+        return inputs
+
+    def with_layers(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The result of `named_inputs` with the layers of the biLM for all texts, if there is one.
+
+        Raises:
+            TypeError: a text is not a string.
+        """
+        inputs = dict(inputs)
+        for text in self.texts:
+            name = self.layers_name(text)
+            if inputs[text].dtype != tf.string:
+                raise TypeError(
+                    "Models that predict together read strings: each has its own words. "
+                    f"Received: {inputs[text].dtype.name}."
+                )
+            if self.elmo is not None and name not in inputs:
+                lengths = count_tokens(is_token(inputs[text]))
+                inputs[name] = self.elmo.bilm(inputs[text], lengths=lengths)["layers"]
         return inputs
 
     def _vectors(self, inputs: dict[str, Any], text: str, training: bool) -> dict[str, Any]:

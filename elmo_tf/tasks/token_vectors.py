@@ -12,7 +12,6 @@ from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.weights import TrackedParts
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.text.inputs import is_token
 
 
@@ -51,7 +50,7 @@ class TokenVectors(TrackedParts, keras.layers.Layer):
     def __init__(
         self,
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: LayerMixes | None = None,
+        elmo: Elmo | None = None,
         placement: str = "input",
         **kwargs,
     ):
@@ -66,7 +65,7 @@ class TokenVectors(TrackedParts, keras.layers.Layer):
         self.supports_jit = False  # strings
 
     def _check(self) -> None:
-        if self.elmo is not None and not isinstance(self.elmo, LayerMixes):
+        if self.elmo is not None and not isinstance(self.elmo, Elmo):
             raise TypeError(
                 '`elmo` must be an Elmo, such as Elmo.from_pretrained("small-en") or Elmo(bilm). '
                 f"Received: {self.elmo!r:.80} (of type {type(self.elmo).__name__})."

@@ -1,6 +1,5 @@
 """Exports a task model as a SavedModel for TF Serving."""
 
-import itertools
 import os
 import tempfile
 from collections.abc import Sequence
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.export import (
     new_version,
     warn_of_layer_norm,
@@ -23,8 +21,7 @@ from elmo_tf.saved_models.exporting.verify import (
     compare_signatures,
     token_inputs,
 )
-from elmo_tf.tasks import CoreferenceModel, Ensemble, SRLTagger, TaskModel
-from elmo_tf.tasks.semantic_roles.model import found_propositions
+from elmo_tf.tasks import CoreferenceModel, Ensemble, PropositionTagger, SRLTagger, TaskModel
 from elmo_tf.text.inputs import checked, is_token, row_lengths
 from elmo_tf.text.sentences import split_tokens
 
@@ -33,7 +30,7 @@ _PREDICATE = tf.TensorSpec((None,), tf.int32, name="predicate")
 
 
 def export_task(
-    model: TaskModel | Ensemble,
+    model: TaskModel | Ensemble | PropositionTagger,
     directory: str | os.PathLike,
     version: int = 1,
     overwrite: bool = False,
@@ -46,7 +43,7 @@ def export_task(
     only if they agree. `assets/labels.txt` contains the labels.
 
     Args:
-        model: a `TaskModel` or an `Ensemble`.
+        model: a `TaskModel`, an `Ensemble` or a `PropositionTagger`.
         directory, version, overwrite, check: see `export`.
 
     Returns:
@@ -58,11 +55,12 @@ def export_task(
     """
     with new_version(directory, version, overwrite) as (part, path):
         exported = ExportedTask(model)
-        if model.elmo is not None:
-            warn_of_layer_norm(model.elmo)
+        first = exported.members[0]
+        if first.elmo is not None:
+            warn_of_layer_norm(first.elmo)
         with tempfile.TemporaryDirectory() as assets:
-            if model.labels:
-                labels = "".join(f"{label}\n" for label in model.labels)
+            if first.labels:
+                labels = "".join(f"{label}\n" for label in first.labels)
                 Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
             write_saved_model(exported, part, path, Path(assets))
         if check:
@@ -80,11 +78,12 @@ class ExportedTask(tf.train.Checkpoint):
     the signature `pair`, such as `premise` and `hypothesis`. A string for an `SRLTagger` begins
     with the index of the predicate, from 0; the signature `roles` takes it separately. A string for
     a `CoreferenceModel` is a document with one sentence per line. The outputs are those of
-    `TaskModel.predictions`; outputs of documents are padded with -1. With a predicate tagger, the
-    signature `propositions` takes plain sentences and has the outputs of `found_propositions`.
+    `TaskModel.predictions`; outputs of documents are padded with -1. For a
+    `PropositionTagger`, the signature `propositions` takes plain sentences and has the outputs of
+    its `predictions`; the others are those of its `SRLTagger`.
 
     Args:
-        model: a `TaskModel` or an `Ensemble`.
+        model: a `TaskModel`, an `Ensemble` or a `PropositionTagger`.
 
     Attributes:
         signatures: the functions by signature name.
@@ -95,33 +94,35 @@ class ExportedTask(tf.train.Checkpoint):
         ValueError: `model` reads vectors of a file.
     """
 
-    def __init__(self, model: TaskModel | Ensemble):
+    def __init__(self, model: TaskModel | Ensemble | PropositionTagger):
         super().__init__()
-        if not isinstance(model, TaskModel | Ensemble):
+        if not isinstance(model, TaskModel | Ensemble | PropositionTagger):
             raise TypeError(
                 "A task model can be exported, such as a CRFTagger, or an Ensemble. "
                 f"Received: {model!r} (of type {type(model).__name__})."
             )
-        tagger = getattr(model, "predicate_tagger", None)
-        models = [model] if tagger is None else [model, tagger]
-        values = {weight.value.ref(): weight.value for each in models for weight in each.weights}
-        self.variables = list(values.values())
-        members, *others = (getattr(each, "members", (each,)) for each in models)
-        all_members = itertools.chain(members, *others)
-        layers = [layer for member in all_members for layer in member._flatten_layers()]
-        layers += [each.elmo.bilm for each in models if isinstance(each.elmo, Elmo)]
+        self.variables = [weight.value for weight in model.weights]
+        models = [model]
+        if isinstance(model, PropositionTagger):
+            models = [model.role_tagger, model.predicate_tagger]
+        members = [member for each in models for member in getattr(each, "members", (each,))]
+        layers = [layer for member in members for layer in member._flatten_layers()]
+        layers += [member.elmo.bilm for member in members if member.elmo is not None]
         tables = [getattr(layer, "lookup_table", None) for layer in layers]
         self.tables = [table for table in tables if table is not None]
         if isinstance(members[0], CoreferenceModel):
             signatures = _of_documents(model)
         elif isinstance(members[0], SRLTagger):
-            signatures = _of_predicates(model)
+            signatures = _of_predicates(models[0])
+            if isinstance(model, PropositionTagger):
+                signatures["propositions"] = _of_plain_sentences(model)
         else:
             signatures = _of_pairs(model) if len(model.texts) > 1 else _of_sentences(model)
         signatures["serving_default"] = signatures["default"]
         # Not by assignment: TensorFlow would track and save Keras weights a second time.
         vars(self).update(
             model=model,
+            members=members,
             signatures={name: signature.function for name, signature in signatures.items()},
             examples={name: signature.examples for name, signature in signatures.items()},
         )
@@ -187,18 +188,17 @@ def _of_predicates(model: SRLTagger) -> dict[str, _Signature]:
 
     sentences = [sentence for sentence in EXAMPLES if len(sentence.split()) > 1]
     predicates = tf.ones(len(sentences), tf.int32)
-    signatures = {
+    return {
         "default": _of_strings(of_strings, [f"1 {sentence}" for sentence in sentences]),
         "roles": _Signature(of_roles, {"strings": tf.constant(sentences), "predicate": predicates}),
     }
-    if model.predicate_tagger is not None:
 
-        def of_sentences(strings):
-            tokens = split_tokens(strings).to_tensor("")
-            return found_propositions(model, {"tokens": tokens})
 
-        signatures["propositions"] = _of_strings(of_sentences, EXAMPLES)
-    return signatures
+def _of_plain_sentences(model: PropositionTagger) -> _Signature:
+    def of_strings(strings):
+        return model.predictions(split_tokens(strings).to_tensor(""))
+
+    return _of_strings(of_strings, EXAMPLES)
 
 
 def _of_documents(model: CoreferenceModel) -> dict[str, _Signature]:

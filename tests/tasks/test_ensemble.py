@@ -10,7 +10,6 @@ from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.tasks import Ensemble
 from task_models import SENTENCES, every_model, new_model, some_inputs, with_random_weights
 
-LISTS = {"tagger": "tag", "srl": "tag", "bidaf": "answer_spans", "coref": "entities"}
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 
@@ -21,7 +20,7 @@ def two_models(kind, bilm, **settings):
 
 def lists(kind, model):
     """The predictions as lists, which the commands write."""
-    return getattr(model, LISTS.get(kind, "classify"))(some_inputs(kind, SENTENCES))
+    return model.predict_lists(some_inputs(kind, SENTENCES))
 
 
 @every_model
@@ -148,5 +147,5 @@ def test_members_that_differ_are_refused_by_name(bilm):
         Ensemble([])
     with pytest.raises(TypeError, match="must be task models, not 'ner'"):
         Ensemble(["ner"])
-    with pytest.raises(TypeError, match="inputs of an ensemble must be strings"):
+    with pytest.raises(TypeError, match="Models that predict together read strings"):
         Ensemble([model]).predictions(model.preprocess(SENTENCES))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks import Ensemble
+from elmo_tf.tasks import Ensemble, PropositionTagger
 from reference import srl as reference
 from task_models import (
     KINDS,
@@ -113,35 +113,32 @@ def test_predictions_may_be_computed_in_float64():
 
 
 def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm, eager_functions):
-    models = []
-    for seed in (1, 2):
-        models.append(with_random_weights(new_model("srl", bilm), seed=seed))
-        models[-1].set_predicate_tagger(predicate_tagger(bilm, seed))
-    for model in (models[0], Ensemble(models)):
-        marked = model.predicate_tagger.tag(SENTENCES)
+    models = [with_random_weights(new_model("srl", bilm), seed=seed) for seed in (1, 2)]
+    taggers = [predicate_tagger(bilm, seed) for seed in (1, 2)]
+    for tagger, model in ((taggers[0], models[0]), (Ensemble(taggers), Ensemble(models))):
+        both = PropositionTagger(tagger, model)
+        marked = tagger.predict_lists(SENTENCES)
         places = [[i for i, tag in enumerate(tags) if tag == "V"] for tags in marked]
         pairs = [(row, place) for row, found in enumerate(places) for place in found]
         inputs = [SENTENCES[row] for row, _ in pairs], [place for _, place in pairs]
-        expected = iter(model.tag(inputs))
+        expected = iter(model.predict_lists(inputs))
 
-        found = model.propositions(SENTENCES)
+        found = both.propositions(SENTENCES)
 
         assert [[one.predicate for one in each] for each in found] == places
         for row, each in enumerate(found):
             for one in each:
                 assert (one.tokens, one.tags) == (SENTENCES[row].split(), next(expected))
-        assert model.propositions([""]) == [[]]
+        assert both.propositions([""]) == [[]]
 
 
 def test_plain_sentences_need_a_tagger_of_predicates_and_strings():
     model = new_model("srl")
-    with pytest.raises(ValueError, match="given predicates only"):
-        model.propositions(SENTENCES)
     with pytest.raises(ValueError, match=r"label V\. Labels: O, B-X, I-X"):
-        model.set_predicate_tagger(new_model("tagger"))
-    model.set_predicate_tagger(new_model("tagger", labels=["V"], scheme=None))
-    with pytest.raises(TypeError, match="sentences must be strings"):
-        model.propositions(model.predicate_tagger.preprocess(SENTENCES))
+        PropositionTagger(new_model("tagger"), model)
+    tagger = new_model("tagger", labels=["V"], scheme=None)
+    with pytest.raises(TypeError, match=r"its own words\. Received: int32"):
+        PropositionTagger(tagger, model).propositions(tagger.preprocess(SENTENCES))
 
 
 def test_inputs_may_be_a_dict_and_predicates_int64(random_model):

@@ -3,7 +3,7 @@
 import collections
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from elmo_tf.extras import require_extra
@@ -11,13 +11,17 @@ from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.ensemble import Ensemble
-from elmo_tf.tasks.specification import (
-    TaskSpecification,
-    has_finder,
-    load_task,
-    read_runs,
-    specification_of,
+from elmo_tf.tasks.registry import TASKS, load_task, read_runs
+from elmo_tf.tasks.semantic_roles import is_plain, plain_sentence
+from elmo_tf.tasks.semantic_roles.predicates import (
+    PredicateTagging,
+    found_scores,
+    has_predicate_tagger,
+    load_predicate_tagger,
+    with_predicates,
 )
+from elmo_tf.tasks.semantic_roles.reader import by_sentence
+from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.input_warnings import warn_of_raw_text
 from elmo_tf.text.reading import encode
@@ -25,7 +29,6 @@ from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 
 _BATCH_SIZE = 64
 _FOUND_SUFFIX = ".found"  # of the file with the predictions for sentences alone
-_WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
 
 
 def evaluate_task(
@@ -48,7 +51,7 @@ def evaluate_task(
         overwrite: whether to replace an existing output file. Defaults to False.
 
     Returns:
-        The scores of the task, see `TaskSpecification.scores`.
+        The scores of the task, see `Task.scores`.
 
     Raises:
         FileExistsError: `output` exists, and `overwrite` is False.
@@ -57,20 +60,30 @@ def evaluate_task(
             the line.
         MissingExtraError: the packages of the extra `tasks` are not installed.
     """
-    if output is not None:
-        refuse_file(output, overwrite)
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)
-    task = specification_of(config.task)
+    task = TASKS[config.task]()
     for module in task.packages:
         require_extra(module, "tasks", "The score of this task")
     examples = task.read(_as_list(files), config, known=labels)
-    parts = {"": examples}
-    if task.finder is not None and all(map(has_finder, workdirs)):
-        parts[_FOUND_SUFFIX] = task.plain(examples)
-    (_, predicted), *found = _predictions(task, workdirs, parts, output, overwrite)
+    finds_predicates = config.task == "srl" and all(map(has_predicate_tagger, workdirs))
+    parts = ("", _FOUND_SUFFIX) if finds_predicates else ("",)
+    suffixes = [part + suffix for part in parts for suffix in task.output_suffixes]
+    if output is not None:
+        _refuse_files(output, suffixes, overwrite)
+    model = load_task(*workdirs)
+    predicted = predict_examples(task, model, examples)
     scores = task.scores([task.gold(example) for example in examples], predicted)
-    return scores | (task.found_scores(examples, *found[0]) if found else {})
+    outputs = [*task.outputs(examples, predicted)]
+    if finds_predicates:
+        plain = [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
+        found = _with_found_predicates(workdirs, plain)
+        predicted = predict_examples(task, model, found)
+        scores |= found_scores(examples, found, predicted)
+        outputs += task.outputs(found, predicted)
+    if output is not None:
+        _write_files(output, suffixes, outputs, overwrite)
+    return scores
 
 
 def predict_task(
@@ -115,10 +128,10 @@ def predict_task(
         ValueError: an input is wrong (the message names the line), or is read as text but looks
             like columns; or a question or document is in several inputs.
     """
-    refuse_file(output, overwrite)
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)
-    task = specification_of(config.task)
+    task = TASKS[config.task]()
+    _refuse_files(output, task.output_suffixes, overwrite)
     for name, value in (("format", format), ("token_column", token_column)):
         if value is not None and name not in task.input_options:
             raise ValueError(f"`{name}` is not for --task {config.task}. Received: {value!r}")
@@ -131,9 +144,11 @@ def predict_task(
     examples = task.join_inputs(examples, files)
     texts = (text for example in examples for text in task.texts(example))
     collections.deque(warn_of_raw_text(texts), maxlen=0)
-    parts = {"": examples}
-    ((examples, _),) = _predictions(task, workdirs, parts, output, overwrite)
-    return task.count(examples)
+    if config.task == "srl":
+        examples = _with_found_predicates(workdirs, examples)
+    predicted = predict_examples(task, load_task(*workdirs), examples)
+    _write_files(output, task.output_suffixes, task.outputs(examples, predicted), overwrite)
+    return sum(each is not None for each in predicted)
 
 
 def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
@@ -142,48 +157,41 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
     ]
 
 
-def _predictions(
-    task: TaskSpecification,
-    workdirs: Sequence[str],
-    parts: Mapping[str, Sequence[Any]],
-    output: str | os.PathLike | None,
-    overwrite: bool,
-) -> list[tuple[Sequence[Any], list[Any]]]:
-    """Predicts, and writes the predictions to a file, and the tokens to another if they lack them.
+def _with_found_predicates(workdirs: Sequence[str], examples: Sequence[Any]) -> Sequence[Any]:
+    """The examples of semantic roles with the predicates that are found in plain sentences."""
+    plain = [example for example in examples if is_plain(example)]
+    if not plain:
+        return examples
+    tagger = load_predicate_tagger(*workdirs)
+    return with_predicates(examples, predict_examples(PredicateTagging(), tagger, plain))
 
-    The model is loaded last.
 
-    Args:
-        task, workdirs, output, overwrite: see `evaluate_task`.
-        parts: the examples of each file, by what is added to the name `output`.
-
-    Returns:
-        The examples of each file, with what the model finds in them, and their predictions.
-    """
-    words = {suffix + _WORDS_SUFFIX: task.word_lines(part) for suffix, part in parts.items()}
-    files = {suffix: lines for suffix, lines in words.items() if lines is not None}
-    for suffix in (*parts, *files) if output is not None else ():
+def _refuse_files(output: str | os.PathLike, suffixes: Iterable[str], overwrite: bool) -> None:
+    for suffix in suffixes:
         refuse_file(os.fspath(output) + suffix, overwrite)
-    model = load_task(*workdirs)
-    predicted = []
 
-    def predict(task, model, examples):
-        batches = task.batches(model, examples, _BATCH_SIZE)
-        return predict_batches(task, model, batches, examples, shown=True)
 
-    for suffix, examples in parts.items():
-        examples = task.with_found(model, examples, predict)
-        predicted.append((examples, predict(task, model, examples)))
-        files[suffix] = task.lines(*predicted[-1])
-    with contextlib.ExitStack() as stack:  # writes all files or none
-        for suffix, lines in files.items() if output is not None else ():
+def _write_files(
+    output: str | os.PathLike,
+    suffixes: Iterable[str],
+    outputs: Iterable[Iterable[str]],
+    overwrite: bool,
+) -> None:
+    """Writes all files or none."""
+    with contextlib.ExitStack() as stack:
+        for suffix, lines in zip(suffixes, outputs, strict=True):
             part = stack.enter_context(atomic_file(os.fspath(output) + suffix, overwrite))
             part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
-    return predicted
+
+
+def predict_examples(task: Task, model: TaskModel | Ensemble, examples: Sequence[Any]) -> list[Any]:
+    """The predictions for all examples, in their order."""
+    batches = task.batches(model, examples, _BATCH_SIZE)
+    return predict_batches(task, model, batches, examples, shown=True)
 
 
 def predict_batches(
-    task: TaskSpecification,
+    task: Task,
     model: TaskModel | Ensemble,
     batches: Batches,
     examples: Sequence[Any],

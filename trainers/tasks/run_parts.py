@@ -20,8 +20,8 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks.config import (
-    FINDER_FOLDER,
     MODEL_FILE,
+    PREDICATES_FOLDER,
     RECORD_FILE,
     TaskConfig,
     current_mix,
@@ -41,7 +41,7 @@ LOG_FILE = "log.jsonl"
 STATE_FILE = "state.npz"
 # Rarer words share one vector, so that this vector has training examples.
 _MIN_COUNT = 2
-_RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE, FINDER_FOLDER)
+_RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE, PREDICATES_FOLDER)
 # Temporary files that a killed process leaves.
 _PART = re.compile(rf"\.({'|'.join(map(re.escape, _RESULTS))})\.[0-9a-f]{{8}}\.(part|keras)")
 
@@ -78,7 +78,7 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
 def prepare_workdir(workdir: Path, keep_results: bool) -> None:
     """Removes temporary files of killed runs and, unless they are kept, all results."""
     for path in list(workdir.iterdir()):
-        if path.name == FINDER_FOLDER and path.is_dir():
+        if path.name == PREDICATES_FOLDER and path.is_dir():
             with claimed_workdir(path):
                 prepare_workdir(path, keep_results)
         elif _PART.fullmatch(path.name) or (path.name in _RESULTS and not keep_results):

@@ -13,7 +13,7 @@ from absl import logging
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.specification import specification_of
+from elmo_tf.tasks.registry import TASKS
 from elmo_tf.trainers.tasks.training import train_model
 
 
@@ -54,7 +54,7 @@ def sweep_task(
     if len({_share_name(share) for share in shares}) < len(shares):
         raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
     configs = list(_configs(config, shares, num_seeds))
-    task, runs = specification_of(config.task), []
+    task, runs = TASKS[config.task](), []
     for count, each in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
         record = train_model(each, task)

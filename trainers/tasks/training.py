@@ -22,8 +22,10 @@ from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches, distinct_texts
-from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TaskConfig
-from elmo_tf.tasks.specification import TaskSpecification, specification_of
+from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER, RECORD_FILE, TaskConfig
+from elmo_tf.tasks.registry import TASKS
+from elmo_tf.tasks.semantic_roles.predicates import PredicateTagging
+from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.word_vectors import check_word_vectors
 from elmo_tf.trainers.optimizers import WeightAverage
@@ -74,18 +76,17 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
         MissingExtraError: the packages of the extra `tasks` are not installed.
         OSError: a file cannot be read or written.
     """
-    task = specification_of(config.task)
-    record = train_model(config, task)
-    if task.finder is not None:
+    record = train_model(config, TASKS[config.task]())
+    if config.task == "srl":
         logging.info("Training the tagger that finds predicates.")
-        workdir = os.path.join(config.workdir, FINDER_FOLDER)
-        of_finder = dataclasses.replace(config, workdir=workdir, resume=True, overwrite=False)
-        train_model(of_finder, task.finder())
+        workdir = os.path.join(config.workdir, PREDICATES_FOLDER)
+        of_tagger = dataclasses.replace(config, workdir=workdir, resume=True, overwrite=False)
+        train_model(of_tagger, PredicateTagging())
     return record
 
 
-def train_model(config: TaskConfig, task: TaskSpecification) -> dict[str, Any]:
-    """Trains only the model of a specification, see `train_task`."""
+def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
+    """Trains the model of one task, see `train_task`."""
     task.model_arguments(config)  # fails now if an option is unknown
     workdir = Path(config.workdir)
     check_workdir(workdir, config)
@@ -141,7 +142,7 @@ def train_model(config: TaskConfig, task: TaskSpecification) -> dict[str, Any]:
 
 
 def _read_examples(
-    config: TaskConfig, task: TaskSpecification
+    config: TaskConfig, task: Task
 ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[str]]:
     """All training examples, the share to train on, the held-out examples, and the labels."""
     for module in task.packages:
@@ -194,7 +195,7 @@ class _Run(NamedTuple):
     """The model and the data of a run."""
 
     workdir: Path
-    task: TaskSpecification
+    task: Task
     model: TaskModel
     average: WeightAverage
     train: Batches
@@ -270,7 +271,7 @@ def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:
     return num_epochs >= config.epochs
 
 
-def _finish(workdir: Path, task: TaskSpecification, record: dict[str, Any]) -> dict[str, Any]:
+def _finish(workdir: Path, task: Task, record: dict[str, Any]) -> dict[str, Any]:
     """Writes the final record, and logs the best epoch."""
     record["finished"] = True
     _write_logs(workdir, record)

@@ -7,7 +7,7 @@ from keras import layers, ops
 
 from elmo_tf.config_checks import check_bool, check_int, check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.label_models import Classifier
 from elmo_tf.tasks.layers import BiLSTM, masked_max, masked_min, masked_softmax, soft_alignment
 from elmo_tf.tasks.task_model import with_elmo
@@ -35,7 +35,7 @@ class BiLSTMClassifier(Classifier):
         self,
         labels: Sequence[str],
         embeddings: Sequence[layers.Layer] = (),
-        elmo: LayerMixes | None = None,
+        elmo: Elmo | None = None,
         placement: str = "input",
         units: int = 300,
         dropout: float = 0.5,
@@ -93,7 +93,7 @@ class BCN(Classifier):
         self,
         labels: Sequence[str],
         embeddings: Sequence[layers.Layer] = (),
-        elmo: LayerMixes | None = None,
+        elmo: Elmo | None = None,
         placement: str = "input",
         units: int = 300,
         reduction: int = 2,

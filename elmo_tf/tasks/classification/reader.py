@@ -1,4 +1,4 @@
-"""Classification and sentiment: tables, and the trees of the Stanford Sentiment Treebank."""
+"""Tables, and trees of the Stanford Sentiment Treebank ─► texts with a label."""
 
 import os
 import re
@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from absl import logging
 
-from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.reading import (
     TABLE_SUFFIXES,
     check_label,
@@ -17,16 +16,12 @@ from elmo_tf.tasks.reading import (
     not_empty,
     table_rows,
 )
-from elmo_tf.tasks.specification import TaskSpecification, sentences_of
 from elmo_tf.text.reading import read_lines
 
 NO_LABEL = "-"  # of unlabeled texts
 _COLUMNS_REMEDY = (
     " Name or number the columns (text_column, label_column; --text-column, --label-column)."
 )
-# A bracketed tree and the label of its root.
-_TREE = re.compile(r"\(([^\s()]+) .*\)\s*")
-_TREE_LABELS = "01234"
 _PARTS_OF_TREE = re.compile(r"[()]|[^\s()]+")
 # The Penn Treebank escapes brackets.
 _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -206,40 +201,3 @@ def _phrases(line: str) -> list[LabeledText]:
 def unescaped(token: str) -> str:
     """The token that an escaped token of the Penn Treebank stands for."""
     return _ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*")
-
-
-class Classification(TaskSpecification):
-    """One label per text."""
-
-    def _read(self, path, config, known):
-        return read_labeled(path, *_columns(config), known)
-
-    def read_inputs(self, path, config, known, format=None, token_column=None):
-        if is_table(path) and format is None:
-            if token_column is not None:
-                raise ValueError("`token_column` is not for tables of texts and labels.")
-            return read_labeled(path, *_columns(config), is_labeled=False)
-        return sentences_of(path, format, token_column)
-
-
-def _columns(config: TaskConfig) -> list[str | int]:
-    """The names or numbers of the columns of text and label."""
-    columns = (config.text_column, config.label_column)
-    return [int(column) if column.isdecimal() else column for column in columns]
-
-
-class Sentiment(Classification):
-    """One label per sentence of a file of trees."""
-
-    def _read(self, path, config, known):
-        phrases = config.phrases if known is None else None  # for training only
-        return read_sentiment(path, phrases, config.binary, known)
-
-    def read_inputs(self, path, config, known, format=None, token_column=None):
-        sentences = sentences_of(path, format, token_column)
-        trees = [_TREE.fullmatch(sentence.text) for sentence in sentences if sentence.tokens]
-        # Trees have a known label, unlike text in brackets.
-        labels = {*known, *_TREE_LABELS}
-        if format is None and trees and all(tree and tree[1] in labels for tree in trees):
-            return [phrases[0] for _, phrases in read_trees(path)]
-        return sentences

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import layers
 
 from elmo_tf.config_checks import check_choice, check_rate, is_number
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.coreference.antecedents import (
     AntecedentScores,
     antecedent_loss,
@@ -89,6 +89,7 @@ class CoreferenceModel(TaskModel):
         "speakers": tf.TensorSpec((None, None), tf.string),
         "genre": tf.TensorSpec((1,), tf.string),
     }
+    listed = ("mention_start", "mention_end", "entity")
     shared_settings: ClassVar[tuple[str, ...]] = (
         *("max_width", "span_ratio", "max_antecedents", "mention_loss", "genres"),
     )
@@ -96,7 +97,7 @@ class CoreferenceModel(TaskModel):
     def __init__(
         self,
         embeddings: Sequence[layers.Layer] = (),
-        elmo: LayerMixes | None = None,
+        elmo: Elmo | None = None,
         placement: str = "input",
         units: int = 200,
         dropout: float = 0.2,
@@ -154,11 +155,13 @@ class CoreferenceModel(TaskModel):
     def _by_name(self, inputs):
         return dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
 
-    def _distributed(self, batches):
-        # Each device reads the next document; Keras would divide a document among the devices.
-        documents = super()._distributed(batches).filter(lambda *document: True)  # of unknown size
-        distribute = self.distribute_strategy.distribute_datasets_from_function
-        return distribute(lambda context: documents)
+    def _batches(self, *data, **options):
+        if self._has_several_devices:
+            raise ValueError(
+                "A CoreferenceModel is trained on one device: a batch is one document, which Keras "
+                "would divide among several."
+            )
+        return super()._batches(*data, **options)
 
     def named_inputs(self, inputs):
         """See `TaskModel`. Speakers and genre become int32, 0 for unknown."""
@@ -301,9 +304,10 @@ class CoreferenceModel(TaskModel):
         Returns:
             The mentions of each entity, `(first, last)` token, as positions in the document from 0.
         """
-        mentions = self.compiled_predictions(inputs)
-        names = ("mention_start", "mention_end", "entity")
-        rows = zip(*(mentions[name].numpy().tolist() for name in names), strict=True)
+        return self.predict_lists(inputs)
+
+    def as_lists(self, predictions):
+        rows = zip(*(predictions[name].numpy().tolist() for name in self.listed), strict=True)
         entities: dict[int, list[tuple[int, int]]] = {}
         for first, last, entity in rows:
             entities.setdefault(entity, []).append((first, last))

@@ -1,22 +1,15 @@
-"""Coreference: documents with their entities (CoNLL-2012, LitBank) ─► batches ─► output files."""
+"""Documents with their entities (CoNLL-2012, LitBank): columns ─► documents, and back."""
 
 import itertools
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import tensorflow as tf
-
-from elmo_tf.tasks.batches import Batch, Batches, padded_strings
-from elmo_tf.tasks.reading import naming_line, naming_row, not_empty
-from elmo_tf.tasks.scores import coreference_scores
-from elmo_tf.tasks.specification import TaskSpecification, first_line, refuse_repeated, sentences_of
+from elmo_tf.tasks.reading import naming_line, naming_row
 from elmo_tf.tasks.tag_schemes import TokenError
-from elmo_tf.text.batches import rounded_length
-from elmo_tf.text.reading import encode, read_lines
+from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import Row, fields_of, line_error, warn_of_invalid_utf_8
 
 Mention = tuple[int, int]
@@ -26,7 +19,6 @@ _NO_VALUES = ("", "-", "_")
 # Columns from 1; the coreference is in the last.
 _TOKEN_COLUMN, _SPEAKER_COLUMN = 4, 10
 _MIN_COLUMNS, _MIN_COLUMNS_WITH_SPEAKER = 5, 12
-_PART = "000"  # of documents without parts
 _MAX_SHOWN = 5  # brackets in an error message
 _BEGIN, _END = "#begin document", "#end document"
 _BEGIN_MARK = re.compile(rf"{_BEGIN}\s+\((.*)\)\s*;?(?:\s*part\s+(\S+))?\s*")
@@ -117,6 +109,22 @@ def coreference_column(
         for closed, opened in zip(closing, opening, strict=True)
     )
     return [[next(cells) for _ in sentence] for sentence in sentences]
+
+
+def part_of_document(document: Document, start: int, end: int) -> Document:
+    """The sentences from `start` up to, excluding, `end`, and the mentions in them."""
+    ends = list(itertools.accumulate(map(len, document.sentences)))
+    first = ends[start - 1] if start else 0
+    stop = ends[min(end, len(ends)) - 1]
+    entities = [
+        [(begin - first, last - first) for begin, last in entity if first <= begin and last < stop]
+        for entity in document.entities
+    ]
+    return document._replace(
+        sentences=document.sentences[start:end],
+        speakers=document.speakers and document.speakers[start:end],
+        entities=[entity for entity in entities if entity],
+    )
 
 
 class _Rows(NamedTuple):
@@ -250,119 +258,3 @@ def _check_mentions(mentions: Sequence[Mention], num_tokens: int) -> None:
                 "cannot express."
             )
         around.append((first, last))
-
-
-class Coreference(TaskSpecification):
-    """Documents with the mentions of their entities."""
-
-    metric = "average"
-    packages: ClassVar = ("scipy.optimize",)
-    input_options: ClassVar = ("format",)
-
-    def _read(self, path, config, known):
-        return read_documents(path)
-
-    def read_inputs(self, path, config, known, format=None, token_column=None):
-        has_marks = first_line(path).startswith("#begin")
-        is_text = not has_marks if format is None else format == "text"
-        if not is_text:
-            return read_documents(path)
-        # Documents without names: one sentence per line, an empty line between documents.
-        lines = [sentence.tokens for sentence in sentences_of(path, "text", None)]
-        documents = [
-            Document("", "", list(sentences), None, [])
-            for has_tokens, sentences in itertools.groupby(lines, key=bool)
-            if has_tokens
-        ]
-        return not_empty(path, documents, "documents")
-
-    def join_inputs(self, examples, files):
-        indices = itertools.count()
-        documents = [
-            document if document.name else document._replace(name=f"document_{next(indices)}")
-            for document in examples
-        ]
-        names = (f"Document {each.name!r}, part {each.part or _PART!r}," for each in documents)
-        refuse_repeated(names, files)
-        return documents
-
-    def texts(self, example):
-        return tuple(example.sentences)
-
-    def labels(self, examples):
-        return []
-
-    def training_batches(self, model, examples, config, layers):
-        return DocumentBatches(model, examples, layers, config.window)
-
-    def batches(self, model, examples, batch_size, layers=None):
-        return DocumentBatches(model, examples, layers)
-
-    def predict(self, model, inputs, examples):
-        return [model.entities(inputs)]
-
-    def scores(self, gold, predicted):
-        return coreference_scores(gold, predicted)
-
-    def lines(self, examples, predicted):
-        for document, entities in zip(examples, predicted, strict=True):
-            yield f"#begin document ({document.name}); part {document.part or _PART}"
-            columns = coreference_column(entities, document.sentences)
-            for tokens, cells in zip(document.sentences, columns, strict=True):
-                for index, (token, cell) in enumerate(zip(tokens, cells, strict=True)):
-                    yield f"{document.name}\t{document.part or 0}\t{index}\t{token}\t{cell}"
-                yield ""
-            yield "#end document"
-
-
-class DocumentBatches(Batches):
-    """Batches of one document, whose rows are its sentences.
-
-    Training reads `window` sentences of a document, from a random one on, with the mentions in
-    them. If `window` is None, whole documents are read, without targets.
-    """
-
-    def __init__(self, model, documents, layers=None, window=None):
-        super().__init__(model, [document.sentences for document in documents], None, 1, layers)
-        self._documents = documents
-        self._window = window
-
-    def _batch(self, indices, rng=None):
-        document = self._documents[indices[0]]
-        if self._window is None:
-            return Batch(self._inputs(document), None, indices)
-        num_starts = max(len(document.sentences) - self._window, 0) + 1
-        first = rng.integers(num_starts)
-        part = part_of_document(document, first, first + self._window)
-        mentions = [
-            (*mention, index) for index, entity in enumerate(part.entities) for mention in entity
-        ]
-        return Batch(self._inputs(part), np.array(mentions, np.int32).reshape(-1, 3), indices)
-
-    def _target_shape(self):
-        return (None, 3)
-
-    def _inputs(self, document: Document) -> dict[str, Any]:
-        inputs: dict[str, Any] = {}
-        self._add_text(inputs, self._model.texts[0], document.sentences)
-        length = rounded_length(max(map(len, document.sentences)))
-        speakers = document.speakers or [[]] * len(document.sentences)
-        inputs["speakers"] = padded_strings(speakers, length)
-        inputs["genre"] = tf.constant([encode(document.name.partition("/")[0])])
-        return inputs
-
-
-def part_of_document(document: Document, start: int, end: int) -> Document:
-    """The sentences from `start` up to, excluding, `end`, and the mentions in them."""
-    ends = list(itertools.accumulate(map(len, document.sentences)))
-    first = ends[start - 1] if start else 0
-    stop = ends[min(end, len(ends)) - 1]
-    entities = [
-        [(begin - first, last - first) for begin, last in entity if first <= begin and last < stop]
-        for entity in document.entities
-    ]
-    return document._replace(
-        sentences=document.sentences[start:end],
-        speakers=document.speakers and document.speakers[start:end],
-        entities=[entity for entity in entities if entity],
-    )

@@ -8,7 +8,7 @@ from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.label_models import Classifier
 from elmo_tf.tasks.layers import BiLSTM, masked_max, soft_alignment
 from elmo_tf.tasks.task_model import with_elmo
@@ -47,7 +47,7 @@ class ESIM(Classifier):
         self,
         labels: Sequence[str],
         embeddings: Sequence[layers.Layer] = (),
-        elmo: LayerMixes | None = None,
+        elmo: Elmo | None = None,
         placement: str = "input",
         units: int = 300,
         dropout: float = 0.5,

@@ -1,17 +1,16 @@
-"""Entailment: labeled sentence pairs, from JSON lines or tables."""
+"""JSON lines or tables ─► labeled pairs of sentences."""
 
 import json
 import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from elmo_tf.tasks.classification.reader import NO_LABEL, unescaped
 from elmo_tf.tasks.reading import check_label, is_table, naming_line, not_empty, table_rows
-from elmo_tf.tasks.specification import TaskSpecification
 from elmo_tf.text.reading import read_lines
 
 _FIELDS = ("sentence1", "sentence2", "gold_label")
@@ -100,23 +99,3 @@ def _tokens(row: dict[str, Any], field: str) -> list[str]:
     if not tokens:
         raise ValueError(f"`{field}` has no token.")
     return tokens
-
-
-class Entailment(TaskSpecification):
-    """One label per pair of sentences."""
-
-    input_options: ClassVar = ()
-
-    def _read(self, path, config, known):
-        return read_pairs(path, known)
-
-    def read_inputs(self, path, config, known, format=None, token_column=None):
-        return read_pairs(path, is_labeled=False)
-
-    def texts(self, example):
-        return (example.premise, example.hypothesis)
-
-    def lines(self, examples, predicted):
-        for pair, label in zip(examples, predicted, strict=True):
-            row = {"sentence1": " ".join(pair.premise), "sentence2": " ".join(pair.hypothesis)}
-            yield json.dumps({**row, "label": label}, ensure_ascii=False)

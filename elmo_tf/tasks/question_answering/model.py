@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 from elmo_tf.config_checks import check_int, check_rate
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.layers import MASKED_SCORE, BiRNN, masked_softmax
 from elmo_tf.tasks.task_model import TaskModel, with_elmo
 from elmo_tf.text.inputs import checked, is_token
@@ -97,12 +97,13 @@ class BiDAF(TaskModel):
     """
 
     texts: ClassVar[tuple[str, ...]] = ("passage", "question")
+    listed = ("answer_start", "answer_end")
     shared_settings: ClassVar[tuple[str, ...]] = ("max_answer",)
 
     def __init__(
         self,
         embeddings: Sequence[layers.Layer] = (),
-        elmo: LayerMixes | None = None,
+        elmo: Elmo | None = None,
         placement: str = "input",
         units: int = 90,
         dropout: float = 0.2,
@@ -235,8 +236,10 @@ class BiDAF(TaskModel):
         Returns:
             A pair per example. (0, 0) for a passage without tokens.
         """
-        answers = self.compiled_predictions(inputs)
-        starts, ends = (answers[name].numpy().tolist() for name in ("answer_start", "answer_end"))
+        return self.predict_lists(inputs)
+
+    def as_lists(self, predictions):
+        starts, ends = (predictions[name].numpy().tolist() for name in self.listed)
         return list(zip(starts, ends, strict=True))
 
 

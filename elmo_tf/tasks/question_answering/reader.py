@@ -1,17 +1,14 @@
-"""Question answering: questions on passages (SQuAD 1.1) ─► tokens and the spans of answers."""
+"""Questions on passages (JSON of SQuAD 1.1) ─► tokens, and the spans of answers."""
 
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import is_int
-from elmo_tf.tasks.scores import answer_scores
-from elmo_tf.tasks.specification import TaskSpecification, refuse_repeated
 from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import warn_of_invalid_utf_8
 from elmo_tf.text.tokenizers import Token
@@ -190,58 +187,3 @@ def _warn_of_misaligned(name: str, questions: Iterable[Question]) -> None:
             "instead. The first is %r of question %r.",
             *(name, f"{len(misaligned):,}", f"{num_answers:,}", answer[:_MAX_SHOWN], id),
         )
-
-
-class QuestionAnswering(TaskSpecification):
-    """Questions on passages, with their answers."""
-
-    metric = "f1"
-    packages: ClassVar = ()
-    input_options: ClassVar = ()
-
-    def read(self, files, config, known=None):
-        return self.join_inputs(super().read(files, config, known), files)
-
-    def _read(self, path, config, known):
-        questions = read_questions(path)
-        for question in questions:
-            if not question.answers:
-                raise ValueError(f"{path}, question {question.id!r} has no answer.")
-        return questions
-
-    def read_inputs(self, path, config, known, format=None, token_column=None):
-        return read_questions(path)
-
-    def join_inputs(self, examples, files):
-        refuse_repeated((f"Question {question.id!r}" for question in examples), files)
-        return examples
-
-    def for_training(self, examples, config):
-        limit = config.max_tokens
-        return examples if limit is None else self._not_longer(examples, limit)
-
-    def texts(self, example):
-        return (example.passage_tokens, example.question_tokens)
-
-    def gold(self, example):
-        return example.answers
-
-    def labels(self, examples):
-        return []
-
-    def target(self, model, example):
-        return np.array(example.answer_spans, np.int32)
-
-    def predict(self, model, inputs, examples):
-        spans = model.answer_spans(inputs)
-        return [
-            each.passage[each.passage_offsets[first][0] : each.passage_offsets[last][1]]
-            for each, (first, last) in zip(examples, spans, strict=True)
-        ]
-
-    def scores(self, gold, predicted):
-        return answer_scores(gold, predicted)
-
-    def lines(self, examples, predicted):
-        answers = {each.id: text for each, text in zip(examples, predicted, strict=True)}
-        yield json.dumps(answers, ensure_ascii=False)

@@ -1,103 +1,46 @@
-"""Predicates: sentences ─► which tokens are predicates; `SRLTagger` labels the roles for each."""
+"""Plain sentences ─► propositions: one model finds the predicates, `SRLTagger` labels their roles.
+
+The first is a `CRFTagger` with the labels `V`, a predicate, and `O`. It is trained on the files of
+the second, see `PredicateTagging`.
+"""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import functools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
+import keras
+import tensorflow as tf
+
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
+from elmo_tf.tasks.ensemble import Ensemble
+from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
-from elmo_tf.tasks.specification import specification_of
+from elmo_tf.tasks.semantic_roles import MAX_TOKENS, SemanticRoles, is_plain
+from elmo_tf.tasks.semantic_roles.model import SRLTagger
+from elmo_tf.tasks.semantic_roles.reader import Proposition, by_sentence
 from elmo_tf.tasks.tag_schemes import OUTSIDE
-from elmo_tf.tasks.tagging.model import CRFTagger
-from elmo_tf.tasks.tagging.reader import TaggedSentence, Tagging
+from elmo_tf.tasks.tagging import Tagging
+from elmo_tf.tasks.tagging.model import CRFTagger, Tagger
+from elmo_tf.tasks.tagging.reader import TaggedSentence
+from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.reading import decode
 
 PREDICATE = "V"
-TO_FIND = -1  # the predicate of a plain sentence
-MAX_TOKENS = 100  # of training examples; He et al. 2017
 
 
-class Proposition(NamedTuple):
-    """A predicate in its sentence, and the roles of the tokens.
-
-    tokens: tokens of the sentence, at least one. Propositions of a sentence share the list.
-    predicate: index of the predicate's token, from 0. None in a sentence without a predicate, which
-        has no tags.
-    tags: one BIO tag per token. The predicate itself has the role `V`: in nearly all data the
-        token at `predicate`, and further tokens of phrasal verbs. Empty if the file has none.
-    roleset: such as `kill.01`; a lemma in CoNLL-2005; empty if the file has none.
-    lemma: of the predicate, such as `kill`; empty if the file has none.
-    """
-
-    tokens: list[str]
-    predicate: int | None
-    tags: list[str]
-    roleset: str
-    lemma: str = ""
-
-
-def by_sentence(propositions: Iterable[Proposition]) -> list[list[Proposition]]:
-    """Groups the propositions of each sentence.
-
-    Consecutive propositions belong to one sentence if they share its list of tokens, or if their
-    tokens are equal and their predicates in order, as in a file with a proposition per line.
-    """
-    groups: list[list[Proposition]] = []
-    for each in propositions:
-        last = groups[-1][-1] if groups else None
-        if last is not None and (each.tokens is last.tokens or _continues(last, each)):
-            groups[-1].append(each)
-        else:
-            groups.append([each])
-    return groups
-
-
-def _continues(last: Proposition, each: Proposition) -> bool:
-    has_both = last.predicate is not None and each.predicate is not None
-    return has_both and last.predicate < each.predicate and last.tokens == each.tokens
-
-
-def plain_sentence(tokens: list[str]) -> Proposition:
-    """A sentence whose predicates are to be found."""
-    return Proposition(tokens, TO_FIND, [], "")
-
-
-def with_predicates(
-    examples: Iterable[Proposition], predicted: Iterable[Sequence[str]]
-) -> list[Proposition]:
-    """Examples with a proposition per predicate in place of each plain sentence, see `Proposition`.
-
-    Args:
-        examples: propositions and plain sentences.
-        predicted: the tags of each plain sentence by a predicate tagger.
-    """
-    tags, completed = iter(predicted), []
-    for example in examples:
-        is_plain = example.predicate == TO_FIND
-        predicates = (predicates_of(next(tags)) or [None]) if is_plain else [example.predicate]
-        completed += [example._replace(predicate=predicate) for predicate in predicates]
-    return completed
-
-
-def tags_by_predicate(examples: Iterable[Proposition]) -> list[dict[int, list[str]]]:
-    """The tags of the propositions of each sentence, by the index of the predicate."""
-    return [
-        {each.predicate: each.tags for each in group if each.predicate is not None}
-        for group in by_sentence(examples)
-    ]
-
-
-def predicates_of(tags: Sequence[str]) -> list[int]:
-    """The indices of the tokens that a predicate tagger labels as predicates."""
-    return [index for index, tag in enumerate(tags) if tag == PREDICATE]
-
-
-class Predicates(Tagging):
+class PredicateTagging(Tagging):
     """The sentences of a file of semantic roles, with the tags `V`, a predicate, and `O`."""
 
+    models: ClassVar[Mapping[str, type[TaskModel]]] = {"srl": CRFTagger}
     metric = "f1"
 
     def _read(self, path, config, known):
         examples = []
-        for group in by_sentence(specification_of(config.task).read([path], config)):
+        for group in by_sentence(SemanticRoles().read([path], config)):
             tags = [OUTSIDE] * len(group[0].tokens)
             for proposition in group:
                 if proposition.predicate is not None:
@@ -119,5 +62,176 @@ class Predicates(Tagging):
         # `model_options` are arguments of the other model.
         return super().model_arguments(dataclasses.replace(config, model_options=()))
 
-    def _model_class(self, config):
-        return CRFTagger
+
+def has_predicate_tagger(workdir: str | os.PathLike) -> bool:
+    """Whether the work directory of an `SRLTagger` has a tagger of predicates."""
+    return Path(workdir, PREDICATES_FOLDER, MODEL_FILE).is_file()
+
+
+def load_predicate_tagger(
+    *workdirs: str | os.PathLike, bilm: BiLM | None = None
+) -> CRFTagger | Ensemble:
+    """Loads the tagger of predicates of an `SRLTagger`, or an ensemble of several.
+
+    Args:
+        *workdirs: the work directories of the `SRLTagger`.
+        bilm: a biLM in memory, which the tagger uses if its own has the same weights.
+
+    Raises:
+        ValueError: a work directory has none.
+    """
+    if not all(map(has_predicate_tagger, workdirs)):
+        raise ValueError(
+            "This model labels the roles of given predicates only: it has no tagger that finds "
+            "predicates in plain sentences. Repeat `elmo-tf task train` of its work directory with "
+            "--resume, which trains the missing tagger, or pass predicates: the index of the "
+            "predicate's token, from 0, before each sentence."
+        )
+    models = load_models([Path(each, PREDICATES_FOLDER) for each in workdirs], bilm)
+    return Ensemble(models, list(map(os.fspath, workdirs))) if workdirs[1:] else models[0]
+
+
+class PropositionTagger:
+    """Finds the predicates of plain sentences, and labels the roles of each.
+
+    Args:
+        predicate_tagger: a tagger whose label `V` marks the predicates, or an ensemble of them.
+        role_tagger: an `SRLTagger`, or an ensemble of them. If both models have the same biLM, it
+            is computed once.
+
+    Raises:
+        ValueError: the predicate tagger has no label `V`.
+    """
+
+    def __init__(self, predicate_tagger: Tagger | Ensemble, role_tagger: SRLTagger | Ensemble):
+        if PREDICATE not in predicate_tagger.labels:
+            raise ValueError(
+                f"A tagger of predicates must have the label {PREDICATE}. "
+                f"Labels: {', '.join(predicate_tagger.labels)}."
+            )
+        self.predicate_tagger = predicate_tagger
+        self.role_tagger = role_tagger
+        self._share_bilm = predicate_tagger.bilm_digest == role_tagger.bilm_digest
+
+    @property
+    def weights(self) -> list[keras.Variable]:
+        """The weights of both models, and those of a common biLM once."""
+        roles = self.role_tagger
+        of_roles = roles.task_weights if self._share_bilm else roles.weights
+        return [*self.predicate_tagger.weights, *of_roles]
+
+    @classmethod
+    def load(cls, workdir: str | os.PathLike, *others: str | os.PathLike) -> "PropositionTagger":
+        """Loads both models of a work directory of `train_task`, or ensembles of several.
+
+        Raises: see `load_task` and `load_predicate_tagger`.
+        """
+        role_tagger = load_task(workdir, *others)
+        elmo = role_tagger.members[0].elmo if others else role_tagger.elmo
+        predicate_tagger = load_predicate_tagger(workdir, *others, bilm=elmo and elmo.bilm)
+        return cls(predicate_tagger, role_tagger)
+
+    def propositions(self, inputs: Any) -> list[list[Proposition]]:
+        """The propositions of each sentence, in the order of their predicates.
+
+        Args:
+            inputs: a batch of sentences or lists of tokens, see `TaskModel`.
+        """
+        inputs = self.predicate_tagger.named_inputs(inputs)
+        found = self._compiled(inputs)
+        columns = (inputs["tokens"], found["predicate"], found["roles"])
+        propositions = []
+        for row, predicates, roles in zip(*(each.numpy() for each in columns), strict=True):
+            tokens = [decode(token) for token in row if token]
+            pairs = [pair for pair in zip(predicates.tolist(), roles, strict=True) if pair[1]]
+            propositions.append(
+                [Proposition(tokens, place, decode(tags).split(" "), "") for place, tags in pairs]
+            )
+        return propositions
+
+    @functools.cached_property
+    def _compiled(self) -> Any:
+        return self.predicate_tagger.as_graph(self.predictions)
+
+    def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """The propositions of plain sentences. Works in a graph and eagerly.
+
+        Args:
+            inputs: a batch of sentences, see `propositions`.
+
+        Returns:
+            "predicate", int32 (batch, proposition), the index of the predicate's token, padded with
+            -1; "roles", string (batch, proposition), the BIO tags of the tokens, joined by spaces,
+            padded with `""`.
+
+        Raises:
+            TypeError: the sentences are not strings.
+        """
+        inputs = self.predicate_tagger.named_inputs(inputs)
+        tokens = inputs["tokens"]
+        if self._share_bilm:
+            inputs = self.predicate_tagger.with_layers(inputs)
+        is_predicate = self.predicate_tagger.predictions(inputs)["tags"] == PREDICATE
+        rows, predicates = tf.unstack(tf.cast(tf.where(is_predicate), tf.int32), axis=1)
+        of_rows = {name: tf.gather(values, rows) for name, values in inputs.items()}
+        tags = self.role_tagger.predictions({**of_rows, "predicate": predicates})["tags"]
+        joined = tf.strings.strip(tf.strings.reduce_join(tags, axis=1, separator=" "))
+        ragged = tf.RaggedTensor.from_value_rowids(predicates, rows, tf.shape(tokens)[0])
+        return {
+            "predicate": ragged.to_tensor(-1),
+            "roles": ragged.with_values(joined).to_tensor(""),
+        }
+
+
+# The same for files, whose sentences are sorted by length.
+
+
+def with_predicates(
+    examples: Iterable[Proposition], predicted: Iterable[Sequence[str]]
+) -> list[Proposition]:
+    """Examples with a proposition per predicate in place of each plain sentence, see `Proposition`.
+
+    Args:
+        examples: propositions and plain sentences.
+        predicted: the tags of each plain sentence by a predicate tagger.
+    """
+    tags, completed = iter(predicted), []
+    for example in examples:
+        if is_plain(example):
+            predicates = predicates_of(next(tags)) or [None]
+            completed += [example._replace(predicate=predicate) for predicate in predicates]
+        else:
+            completed.append(example)
+    return completed
+
+
+def predicates_of(tags: Sequence[str]) -> list[int]:
+    """The indices of the tokens that a predicate tagger labels as predicates."""
+    return [index for index, tag in enumerate(tags) if tag == PREDICATE]
+
+
+def found_scores(
+    examples: Iterable[Proposition],
+    found: Iterable[Proposition],
+    predicted: Iterable[Sequence[str] | None],
+) -> dict[str, Any]:
+    """The scores of predicted roles of the predicates that are found in the sentences of examples.
+
+    Args:
+        examples: the gold propositions.
+        found: the propositions of their sentences, see `with_predicates`.
+        predicted: the tags of these.
+
+    Returns: see `found_role_scores`.
+    """
+    pairs = zip(found, predicted, strict=True)
+    propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
+    return found_role_scores(tags_by_predicate(examples), tags_by_predicate(propositions))
+
+
+def tags_by_predicate(examples: Iterable[Proposition]) -> list[dict[int, list[str]]]:
+    """The tags of the propositions of each sentence, by the index of the predicate."""
+    return [
+        {each.predicate: each.tags for each in group if each.predicate is not None}
+        for group in by_sentence(examples)
+    ]

@@ -1,51 +1,73 @@
-"""Semantic role labeling: columns of roles (PropBank) or sentences ─► one example per predicate."""
+"""Columns of roles (PropBank), or lines with a predicate ─► one proposition per predicate."""
 
-import itertools
 import os
 import sys
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from absl import logging
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.tasks.reading import naming_line, naming_row
-from elmo_tf.tasks.scores import found_role_scores, role_scores
-from elmo_tf.tasks.semantic_roles.model import tagger_of
-from elmo_tf.tasks.semantic_roles.predicates import (
-    MAX_TOKENS,
-    TO_FIND,
-    Predicates,
-    Proposition,
-    by_sentence,
-    plain_sentence,
-    tags_by_predicate,
-    with_predicates,
-)
-from elmo_tf.tasks.specification import TaskSpecification, first_line, sentences_of
 from elmo_tf.tasks.tag_schemes import (
     BRACKETS,
     TokenError,
     bio_of_brackets,
-    brackets_of_bio,
-    check_tags,
-    scheme_tags,
-    span_types,
+    check_known_tags,
     spans_of,
 )
 from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import (
     Row,
     column_sentences,
-    format_of,
     line_error,
     warn_of_invalid_utf_8,
 )
 
 NO_PREDICATE = "-"
-_LABELS_FOLLOW = "|||"
+LABELS_FOLLOW = "|||"
 # Replaces every word in files without the text of the treebank.
 _NO_WORD = "[WORD]"
+
+
+class Proposition(NamedTuple):
+    """A predicate in its sentence, and the roles of the tokens.
+
+    tokens: tokens of the sentence, at least one. Propositions of a sentence share the list.
+    predicate: index of the predicate's token, from 0. None in a sentence without a predicate, which
+        has no tags.
+    tags: one BIO tag per token. The predicate itself has the role `V`: in nearly all data the
+        token at `predicate`, and further tokens of phrasal verbs. Empty if the file has none.
+    roleset: such as `kill.01`; a lemma in CoNLL-2005; empty if the file has none.
+    lemma: of the predicate, such as `kill`; empty if the file has none.
+    """
+
+    tokens: list[str]
+    predicate: int | None
+    tags: list[str]
+    roleset: str
+    lemma: str = ""
+
+
+def by_sentence(propositions: Iterable[Proposition]) -> list[list[Proposition]]:
+    """Groups the propositions of each sentence.
+
+    Consecutive propositions belong to one sentence if they share its list of tokens, or if their
+    tokens are equal and their predicates in order, as in a file with a proposition per line.
+    """
+    groups: list[list[Proposition]] = []
+    for each in propositions:
+        last = groups[-1][-1] if groups else None
+        if last is not None and (each.tokens is last.tokens or _continues(last, each)):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _continues(last: Proposition, each: Proposition) -> bool:
+    has_both = last.predicate is not None and each.predicate is not None
+    return has_both and last.predicate < each.predicate and last.tokens == each.tokens
 
 
 class Layout(NamedTuple):
@@ -194,7 +216,7 @@ def _sentence_propositions(rows: Sequence[Row], layout: Layout) -> list[Proposit
     for column, predicate in enumerate(predicates, start=layout.roles):
         try:
             tags = bio_of_brackets([row.fields[column - 1] for row in rows])
-            check_tags(tags)
+            check_known_tags(tags)
         except TokenError as error:
             raise TokenError(error.position, f"column {column}: {error}") from None
         fields = rows[predicate].fields
@@ -237,8 +259,8 @@ def _checked_tokens(rows: Sequence[Row], layout: Layout) -> list[str]:
 def _proposition_of_line(fields: Sequence[str]) -> Proposition:
     index, *tokens = fields
     tags: list[str] = []
-    if _LABELS_FOLLOW in tokens:
-        place = tokens.index(_LABELS_FOLLOW)
+    if LABELS_FOLLOW in tokens:
+        place = tokens.index(LABELS_FOLLOW)
         tokens, tags = tokens[:place], tokens[place + 1 :]
     if not tokens:
         raise ValueError("a line must begin with the index of the predicate, and have tokens.")
@@ -250,7 +272,7 @@ def _proposition_of_line(fields: Sequence[str]) -> Proposition:
     if tags and len(tags) != len(tokens):
         raise ValueError(f"{len(tags)} tags for {len(tokens)} tokens.")
     spans_of(tags, "BIO")  # checks them
-    check_tags(tags)
+    check_known_tags(tags)
     return Proposition(tokens, int(index), [sys.intern(tag) for tag in tags], "")
 
 
@@ -262,127 +284,3 @@ def _not_empty(path: str | os.PathLike, propositions: list[Proposition]) -> list
 
 def _shown(row: Row) -> str:
     return repr(" ".join(row.fields)[:80])
-
-
-def _are_propositions(path: str, line: str) -> bool:
-    """Whether each line of a file, whose first line is `line`, has the index of a predicate."""
-    fields = line.split()
-    # A number in a sentence of columns is no index.
-    if not fields or not fields[0].isdecimal() or "*" in fields[-1] or fields[1:] == [NO_PREDICATE]:
-        return False
-    lines = (other.split() for other in read_lines(path) if other.strip())
-    if _LABELS_FOLLOW in fields or all(other[0].isdecimal() for other in lines):
-        return True
-    message = "%s: read as plain sentences, because not all lines begin with a number, an index."
-    logging.warning(message, path)
-    return False
-
-
-def _is_row(line: str) -> bool:
-    """Whether the first line of a file is one of columns; also "", which their reader refuses."""
-    fields = line.split()
-    has_brackets = any(map(BRACKETS.fullmatch, fields[1:])) or fields[1:] == [NO_PREDICATE]
-    return not fields or "\t" in line or has_brackets or line.startswith("#begin document")
-
-
-class SemanticRoles(TaskSpecification):
-    """Predicates in their sentences, with one BIO tag per token.
-
-    A sentence without a predicate is an example too, so that output files have all sentences. It is
-    neither trained on nor scored.
-    """
-
-    metric = "f1"
-    packages: ClassVar = ()
-    input_options: ClassVar = ("format",)
-    finder = Predicates
-
-    def _read(self, path, config, known):
-        # Roles that the model does not know are allowed, and count as missed.
-        propositions = self.read_inputs(path, config, known)
-        if propositions and propositions[0].predicate == TO_FIND:
-            propositions = read_propositions(path, all_sentences=True)  # names the line
-        for proposition in propositions:
-            if proposition.predicate is not None and not proposition.tags:
-                sentence = " ".join(proposition.tokens)[:80]
-                raise ValueError(f"{path}: a proposition has no roles: {sentence!r}.")
-        return propositions
-
-    def read_inputs(self, path, config, known, format=None, token_column=None):
-        """Reads columns, lines that begin with the index of a predicate, or plain sentences."""
-        line = first_line(path)
-        if format in (None, "text") and _are_propositions(path, line):
-            return read_proposition_lines(path)
-        name = format or format_of(path)
-        if name == "conll" or (format is None and _is_row(line)):
-            return read_propositions(path, all_sentences=True)
-        sentences = sentences_of(path, name, token_column)
-        return [plain_sentence(sentence.tokens) for sentence in sentences]
-
-    def for_training(self, examples, config):
-        propositions = [example for example in examples if example.predicate is not None]
-        return self._not_longer(propositions, config.max_tokens or MAX_TOKENS)
-
-    def features(self, example):
-        return {"predicate": example.predicate or 0}
-
-    def gold(self, example):
-        return None if example.predicate is None else example.tags
-
-    def labels(self, examples):
-        tags = (tag for example in examples for tag in example.tags)
-        return scheme_tags(span_types(tags), "BIO")
-
-    def target(self, model, example):
-        return model.label_ids(example.tags)
-
-    def predict(self, model, inputs, examples):
-        return model.tag(inputs)
-
-    def scores(self, gold, predicted):
-        pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[0] is not None]
-        return role_scores([tags for tags, _ in pairs], [tags for _, tags in pairs])
-
-    def with_found(self, model, examples, predict):
-        plain = [example for example in examples if example.predicate == TO_FIND]
-        if not plain:
-            return examples
-        return with_predicates(examples, predict(Predicates(), tagger_of(model), plain))
-
-    def plain(self, examples):
-        """The sentences of examples, without predicates and roles."""
-        return [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
-
-    def found_scores(self, examples, found, predicted):
-        """The scores of predictions for the propositions that are found in `plain(examples)`."""
-        pairs = zip(found, predicted, strict=True)
-        propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
-        return found_role_scores(tags_by_predicate(examples), tags_by_predicate(propositions))
-
-    def count(self, examples):
-        return sum(example.predicate is not None for example in examples)
-
-    def lines(self, examples, predicted):
-        pairs = zip(examples, predicted, strict=True)
-        # Propositions of a sentence share their list of tokens.
-        for _, group in itertools.groupby(pairs, key=lambda pair: id(pair[0].tokens)):
-            pairs_of_sentence = list(group)
-            tokens = pairs_of_sentence[0][0].tokens
-            propositions = [pair for pair in pairs_of_sentence if pair[0].predicate is not None]
-            verbs = [NO_PREDICATE] * len(tokens)
-            for proposition, _ in propositions:
-                verbs[proposition.predicate] = _verb(proposition)
-            columns = [brackets_of_bio(tags) for _, tags in propositions]
-            yield from map("\t".join, zip(verbs, *columns, strict=True))
-            yield ""
-
-    def word_lines(self, examples):
-        for _, group in itertools.groupby(examples, key=lambda example: id(example.tokens)):
-            yield from next(group).tokens
-            yield ""
-
-
-def _verb(proposition: Proposition) -> str:
-    """The lemma, or else the predicate's token; "[-]" for "-", which marks other tokens."""
-    verb = proposition.lemma or proposition.tokens[proposition.predicate]
-    return "[-]" if verb == NO_PREDICATE else verb

@@ -4,8 +4,7 @@
 """
 
 import abc
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -13,7 +12,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.label_models import LabelModel
 from elmo_tf.tasks.layers import BiLSTM
 from elmo_tf.tasks.tag_schemes import constraints_of
@@ -25,10 +24,8 @@ from elmo_tf.tasks.tagging.crf import (
     tag_marginals,
     zero_weights,
 )
-from elmo_tf.tasks.task_model import NO_TAG, with_elmo
+from elmo_tf.tasks.task_model import NO_TAG, SMALLEST, with_elmo
 from elmo_tf.text.inputs import checked, is_token
-
-_SMALLEST = 1e-37  # probability in float32 with a finite logarithm
 
 
 class Tagger(LabelModel):
@@ -41,6 +38,8 @@ class Tagger(LabelModel):
     Returns:
         float (batch, token, label): the emissions, see `CRF`.
     """
+
+    listed = ("tags", "sequence_len")
 
     @abc.abstractmethod
     def sequence_weights(self) -> CRFWeights:
@@ -80,39 +79,31 @@ class Tagger(LabelModel):
             label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
         """
         mask = is_token(inputs["tokens"])
-        probabilities = tag_marginals(outputs, self.sequence_weights(), mask)
-        return {**self._best_tags(outputs, mask), "probabilities": probabilities}
+        weights = self.sequence_weights()
+        probabilities = tag_marginals(outputs, weights, mask)
+        return {**self._best_tags(outputs, mask, weights), "probabilities": probabilities}
 
     def _best_tags(
-        self, emissions: Any, mask: tf.Tensor, weights: CRFWeights | None = None
+        self, emissions: Any, mask: tf.Tensor, weights: CRFWeights
     ) -> dict[str, tf.Tensor]:
-        best = best_tags(emissions, weights or self.sequence_weights(), mask)
-        tags = tf.gather(tf.constant(self.labels), best)
+        tags = tf.gather(tf.constant(self.labels), best_tags(emissions, weights, mask))
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
 
-    @functools.cached_property
-    def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """`predictions` without the probabilities, which take longer than the tags."""
-        return self._traced(
-            lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
-        )
+    def as_lists(self, predictions):
+        lengths = predictions["sequence_len"].numpy()
+        return [
+            [tag.decode("utf-8") for tag in row[:length]]
+            for row, length in zip(predictions["tags"].numpy(), lengths, strict=True)
+        ]
 
     def tag(self, inputs: Any) -> list[list[str]]:
-        """Predicts the label of each token.
+        """Predicts the label of each token: a list of labels per sentence.
 
         Args:
             inputs: see the call.
-
-        Returns:
-            One list of labels per sentence.
         """
-        predicted = self._compiled_tags(inputs)
-        lengths = predicted["sequence_len"].numpy()
-        return [
-            [tag.decode("utf-8") for tag in row[:length]]
-            for row, length in zip(predicted["tags"].numpy(), lengths, strict=True)
-        ]
+        return self.predict_lists(inputs)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -146,7 +137,7 @@ class CRFTagger(Tagger):
         self,
         labels: Sequence[str],
         embeddings: Sequence[layers.Layer] = (),
-        elmo: LayerMixes | None = None,
+        elmo: Elmo | None = None,
         placement: str = "input",
         units: Sequence[int] = (200, 100),
         dropout: float = 0.5,
@@ -186,11 +177,13 @@ class CRFTagger(Tagger):
     def sequence_weights(self):
         return self.crf.allowed_weights()
 
-    def joint_predictions(self, members, inputs):
+    def probabilities(self, inputs):
+        """See `TaskModel`: the marginals."""
+        return tf.cast(self.crf.marginals(self(inputs), is_token(inputs["tokens"])), tf.float32)
+
+    def decoded_average(self, average, inputs):
         """See `TaskModel`: the allowed sequence with the highest product of average marginals."""
-        mask = is_token(inputs["tokens"])
-        marginals = [member.crf.marginals(member(inputs), mask) for member in members]
-        average = tf.cast(tf.add_n(marginals) / len(members), tf.float32)
         weights = constrained(zero_weights(len(self.labels)), self.crf.constraints)
-        logs = tf.math.log(tf.maximum(average, _SMALLEST))
-        return {**self._best_tags(logs, mask, weights), "probabilities": average}
+        logs = tf.math.log(tf.maximum(average, SMALLEST))
+        predicted = self._best_tags(logs, is_token(inputs["tokens"]), weights)
+        return {**predicted, "probabilities": average}

@@ -9,7 +9,7 @@ import tensorflow as tf
 from elmo_tf.models.bilm import copied_bilm
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
-from elmo_tf.tasks import Ensemble
+from elmo_tf.tasks import Ensemble, PropositionTagger
 from serving_requests import outputs_over_rest
 from task_models import new_model, padded, predicate_tagger, some_inputs
 
@@ -31,9 +31,7 @@ def exported(bilm, tmp_path_factory):
     """Returns the model of a kind, and its exported folder. Tests must not change them."""
 
     def plain_roles():
-        model = new_model("srl", bilm, num_layers=2)
-        model.set_predicate_tagger(predicate_tagger(bilm))
-        return model
+        return PropositionTagger(predicate_tagger(bilm), new_model("srl", bilm, num_layers=2))
 
     new = {
         "answers": lambda: new_model("bidaf"),
@@ -126,7 +124,7 @@ def test_served_propositions_of_plain_sentences_equal_those_of_the_live_model(ex
     for row, each in zip(rows, expected, strict=True):
         assert row["predicate"].tolist() == [one.predicate for one in each]
         assert [tags.decode().split() for tags in row["roles"]] == [one.tags for one in each]
-    assert [[tag.decode() for tag in of_roles[0]]] == model.tag((SENTENCES[:1], [1]))
+    assert [[tag.decode() for tag in of_roles[0]]] == model.role_tagger.tag((SENTENCES[:1], [1]))
 
 
 def test_streamed_documents_and_tags_have_no_padding(exported):

@@ -27,7 +27,7 @@ TAGS = [
     ("1\ta\t_\n", {"format": "conllu"}, r", line 1: no column 4 with a tag"),
     ("EU ORG\n", {"format": "conllu"}, r", line 1: a line of CoNLL-U must begin .*input-format"),
     ("a O\n\nEU B-Y\nX I-Z\n", {"scheme": "BIO"}, r", line 4: I-Z may not follow .* IOB1 also"),
-    ("X I-Y\nY I-Z\n", {"scheme": "IOB1", "known": ["B-Y"]}, r", line 2: unknown tag 'B-Z'\. .*Y"),
+    ("X I-Y\nY I-Z\n", {"scheme": "IOB1", "known": ["B-Y"]}, r", line 2: unknown tag 'I-Z'\. .*Y"),
     (b"EU X\nEU \xe9\n", {}, r", line 2: the tag is not valid UTF-8"),
 ]
 TREES = [

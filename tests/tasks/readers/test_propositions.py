@@ -5,12 +5,10 @@ import pytest
 from elmo_tf.tasks.semantic_roles.reader import (
     Layout,
     Proposition,
-    bio_of_brackets,
-    brackets_of_bio,
     read_proposition_lines,
     read_propositions,
 )
-from elmo_tf.tasks.tag_schemes import Span, tags_of
+from elmo_tf.tasks.tag_schemes import Span, bio_of_brackets, brackets_of_bio, tags_of
 
 TOKENS = ["My", "cats", "love", "to", "wake", "up"]
 LOVE = ["B-A0", "I-A0", "B-V", "B-A1", "I-A1", "I-A1"]

@@ -9,8 +9,8 @@ from elmo_tf.tasks.classification.reader import read_sentiment
 from elmo_tf.tasks.coreference.reader import coreference_column, read_documents
 from elmo_tf.tasks.entailment.reader import read_pairs
 from elmo_tf.tasks.question_answering.reader import read_questions
-from elmo_tf.tasks.semantic_roles.reader import bio_of_brackets, brackets_of_bio, read_propositions
-from elmo_tf.tasks.tag_schemes import spans_of
+from elmo_tf.tasks.semantic_roles.reader import read_propositions
+from elmo_tf.tasks.tag_schemes import bio_of_brackets, brackets_of_bio, spans_of
 from elmo_tf.tasks.tagging.reader import read_tagged
 
 

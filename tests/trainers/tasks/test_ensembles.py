@@ -10,9 +10,10 @@ import pytest
 
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.saved_models import Client, serve
-from elmo_tf.tasks.specification import specification_of
+from elmo_tf.tasks import PropositionTagger
+from elmo_tf.tasks.registry import TASKS
 from elmo_tf.trainers import load_task
-from elmo_tf.trainers.tasks.predict import predict_batches
+from elmo_tf.trainers.tasks.predict import predict_examples
 from task_files import config_of, written_found_scores
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -52,18 +53,18 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     assert status == 0, err
     status, _, err = command("task", "predict", first, files[task], again, "--with", second)
     assert (status, again.read_bytes()) == (0, out.read_bytes()), err
-    specification = specification_of(task)
-    examples = specification.read([str(files[task])], config_of(task))
+    description = TASKS[task]()
+    examples = description.read([str(files[task])], config_of(task))
     ensemble = load_task(first, second)
-    batches = specification.batches(ensemble, examples, 64)
-    predicted = predict_batches(specification, ensemble, batches, examples)
-    assert "\n".join([*specification.lines(examples, predicted), ""]) == out.read_text()
-    gold = [specification.gold(example) for example in examples]
-    expected = specification.scores(gold, predicted)
+    predicted = predict_examples(description, ensemble, examples)
+    assert "\n".join([*description.lines(examples, predicted), ""]) == out.read_text()
+    gold = [description.gold(example) for example in examples]
+    expected = description.scores(gold, predicted)
     if task == "srl":
         expected |= written_found_scores(examples, f"{out}.found")
         rows = Path(f"{out}.found").read_text().split("\n\n")[0].splitlines()
-        (found,) = ensemble.propositions(["Cats love to sleep"])
+        tagger = PropositionTagger.load(first, second)
+        (found,) = tagger.propositions(["Cats love to sleep"])
         places = [place for place, row in enumerate(rows) if not row.startswith("-")]
         assert [one.predicate for one in found] == places
     assert json.loads(scores) == json.loads(json.dumps(expected))
@@ -86,7 +87,7 @@ def test_an_exported_ensemble_is_served(pair, tmp_path, command):
     np.testing.assert_allclose(served["probabilities"], expected["probabilities"], atol=1e-5)
 
 
-def test_a_loaded_ensemble_has_one_bilm_in_memory(pair, monkeypatch):
+def test_loaded_models_have_one_bilm_in_memory(pair, monkeypatch):
     bilms, init = weakref.WeakSet(), BiLM.__init__
 
     def counted(self, *args, **kwargs):
@@ -94,11 +95,11 @@ def test_a_loaded_ensemble_has_one_bilm_in_memory(pair, monkeypatch):
         bilms.add(self)
 
     monkeypatch.setattr(BiLM, "__init__", counted)
-    ensemble = load_task(*pair("ner"))
+    tagger = PropositionTagger.load(*pair("srl"))
     gc.collect()
 
-    assert list(bilms) == [ensemble.elmo.bilm]
-    assert all(member.elmo.bilm is ensemble.elmo.bilm for member in ensemble.members)
+    members = (*tagger.predicate_tagger.members, *tagger.role_tagger.members)
+    assert [member.elmo.bilm for member in members] == [*bilms] * 4
 
 
 def test_runs_that_do_not_fit_are_refused_before_a_model_is_loaded(pair, tmp_path):

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from elmo_tf.tasks import PropositionTagger
 from elmo_tf.tasks.coreference.reader import read_documents
+from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.scores import found_role_scores
-from elmo_tf.tasks.semantic_roles.predicates import tags_by_predicate
+from elmo_tf.tasks.semantic_roles.predicates import load_predicate_tagger, tags_by_predicate
 from elmo_tf.tasks.semantic_roles.reader import read_propositions
-from elmo_tf.tasks.specification import load_task, specification_of
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from task_files import (
     FILES,
@@ -83,18 +84,18 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
     number = predict_task(workdir, files[task], again)
     written = again.read_bytes()
     assert written.startswith(out.read_bytes()) if task == "snli" else written == out.read_bytes()
-    specification = specification_of(task)
-    examples = specification.read([str(files[task])], config_of(task, binary=task == "sst"))
+    description = TASKS[task]()
+    examples = description.read([str(files[task])], config_of(task, binary=task == "sst"))
     unlabeled = 1 if task == "snli" else 0  # a pair without a gold label
-    assert number == specification.count(examples) + unlabeled
+    gold = [description.gold(example) for example in examples]
+    assert number == sum(each is not None for each in gold) + unlabeled
     if task in WRITTEN:
-        gold = [specification.gold(example) for example in examples]
-        assert specification.scores(gold, WRITTEN[task](out)) == scores
+        assert description.scores(gold, WRITTEN[task](out)) == scores
     if task == "srl":
         plain = sentences(FILES["srl"][1])
         propositions = [
             {one.predicate: one.tags for one in each}
-            for each in load_task(workdir).propositions(plain)
+            for each in PropositionTagger.load(workdir).propositions(plain)
         ]
         assert found == found_role_scores(tags_by_predicate(examples), propositions)
         assert found == written_found_scores(examples, f"{out}.found")
@@ -147,8 +148,7 @@ def test_old_runs_refuse_plain_sentences_until_they_are_resumed(trained, run, tm
     assert [bool(row[0]) for row in rows] == [*[True] * 4, False, False, *[True] * 3, False, False]
     assert number == sum(row[0] not in ("-", "") for row in rows)
     run("srl", old, overwrite=True, has_elmo=False, epochs=1, **SETTINGS["srl"])
-    model = load_task(old)
-    assert model.elmo is model.predicate_tagger.elmo is None
+    assert load_predicate_tagger(old).elmo is None
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_old_runs_refuse_plain_sentences_until_they_are_resumed(trained, run, tm
     ],
 )
 def test_sentences_lines_and_columns_are_told_apart(content, name, predicates, tmp_path):
-    srl = specification_of("srl")
+    srl = TASKS["srl"]()
     (tmp_path / name).write_text(content)
 
     examples = srl.read_inputs(str(tmp_path / name), config_of("srl"), [])
@@ -209,7 +209,7 @@ def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
     (tmp_path / "in.txt").write_text(content)
 
     arguments = str(tmp_path / "in.txt"), config_of("sst"), ["negative", "positive"]
-    examples = specification_of("sst").read_inputs(*arguments)
+    examples = TASKS["sst"]().read_inputs(*arguments)
 
     assert [" ".join(example.tokens) for example in examples] == texts
 
@@ -273,7 +273,7 @@ def test_the_file_of_words_is_not_overwritten_silently(trained, tmp_path):
 
 
 def test_written_roles_are_read_again_with_the_same_tags(tmp_path):
-    srl = specification_of("srl")
+    srl = TASKS["srl"]()
     (tmp_path / "gold.props").write_text(SRL)
     examples = srl.read([str(tmp_path / "gold.props")], config_of("srl"))
     tags = [list(example.tags) for example in examples]
@@ -321,15 +321,15 @@ def test_long_examples_are_left_out_of_training(files, caplog):
     caplog.set_level("INFO", logger="absl")
     for task in ("squad", "srl"):
         caplog.clear()
-        specification, config = specification_of(task), config_of(task, max_tokens=3)
-        examples = specification.read([str(files[task])], config)
+        description, config = TASKS[task](), config_of(task, max_tokens=3)
+        examples = description.read([str(files[task])], config)
 
-        assert len(specification.for_training(examples, config)) == 1
+        assert len(description.for_training(examples, config)) == 1
         assert "2 of 3 examples are left out" in caplog.text
 
 
 def test_all_answers_of_a_question_are_its_targets(files):
-    squad = specification_of("squad")
+    squad = TASKS["squad"]()
     question = squad.read([str(files["squad"])], config_of("squad"))[0]
 
     spans = [tuple(span) for span in squad.target(None, question)]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.specification import specification_of
+from elmo_tf.tasks.registry import TASKS
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.run_parts import new_embeddings
 from elmo_tf.trainers.tasks.training import _is_better, _sample, train_task
@@ -45,7 +45,7 @@ def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_
         (tmp_path / "text.txt").write_text(text)
         refused = pytest.raises(ValueError, match="If the file has columns")
         with refused if is_refused else nullcontext():
-            specification_of("pos").read_inputs(str(tmp_path / "text.txt"), config_of("pos"), known)
+            TASKS["pos"]().read_inputs(str(tmp_path / "text.txt"), config_of("pos"), known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")

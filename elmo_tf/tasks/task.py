@@ -1,26 +1,18 @@
-"""What training, evaluation and prediction need to know of a task: files, model and scores."""
+"""A task: how it reads its files, builds its model, and is scored."""
 
 import abc
-import importlib
 import inspect
 import json
-import os
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
 from absl import logging
 
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.settings import read_record
 from elmo_tf.tasks.batches import Batches, Layers
-from elmo_tf.tasks.config import FINDER_FOLDER, MODEL_FILE, RECORD_FILE, TASKS, TaskConfig
-from elmo_tf.tasks.ensemble import Ensemble, check_same
-from elmo_tf.tasks.label_models import LabelModel
+from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.reading import read_lines
@@ -32,104 +24,26 @@ _OF_OTHER_SETTINGS = {
 }
 
 
-def specification_of(task: str) -> "TaskSpecification":
-    """The specification of a task of `TASKS`."""
-    return _from_folder(task, "reader", TASKS[task].specification.partition(".")[2])()
-
-
-def _from_folder(task: str, module: str, name: str) -> Any:
-    """A class of a module in the folder of a task."""
-    folder = TASKS[task].specification.partition(".")[0]
-    return getattr(importlib.import_module(f"elmo_tf.tasks.{folder}.{module}"), name)
-
-
-def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskModel | Ensemble:
-    """Loads the best model of a work directory of `train_task`, to predict or to train further.
-
-    Args:
-        workdir: the work directory.
-        *others: further work directories. With them, the result is an `Ensemble`, whose members
-            share one biLM in memory.
-
-    Raises:
-        FileNotFoundError: a directory has no model.
-        ValueError: a model or record is damaged; or see `Ensemble`.
-    """
-    workdirs = workdir, *others
-    finder = specification_of(read_runs(*workdirs)[0].task).finder
-    models: list[TaskModel] = []
-    for each in workdirs:
-        model = _load_model(Path(each))
-        if models and isinstance(model.elmo, Elmo):
-            model.elmo.share_bilm(models[0].elmo)
-        if finder is not None and has_finder(each):
-            model.set_predicate_tagger(_load_model(Path(each, FINDER_FOLDER)))
-        models.append(model)
-    return Ensemble(models, list(map(os.fspath, workdirs))) if others else models[0]
-
-
-def read_runs(
-    workdir: str | os.PathLike, *others: str | os.PathLike
-) -> tuple[TaskConfig, list[str]]:
-    """The settings and labels of a trained model, and the check that others fit it, by records."""
-    configs, records, bilms = [], [], []
-    for folder in map(folder_of_run, (workdir, *others)):
-        configs.append(TaskConfig.resumed(folder))  # fails if the record is damaged
-        records.append(read_record(folder / RECORD_FILE))
-        bilm = f"one trained in {folder} (--fine-tune)"
-        bilms.append((bilm if configs[-1].fine_tune else records[-1].get("bilm") or "none",))
-    names = list(map(os.fspath, (workdir, *others)))
-    check_same(names, "task", [(config.task,) for config in configs])
-    check_same(names, "labels", [record["labels"] for record in records])
-    check_same(names, "biLM", bilms)
-    return configs[0], records[0]["labels"]
-
-
-def has_finder(workdir: str | os.PathLike) -> bool:
-    """Whether a work directory has a second model, see `TaskSpecification.finder`."""
-    return Path(workdir, FINDER_FOLDER, MODEL_FILE).is_file()
-
-
-def _load_model(folder: Path) -> TaskModel:
-    try:
-        return keras.saving.load_model(folder / MODEL_FILE, compile=False)
-    except (TypeError, ValueError, zipfile.BadZipFile) as error:
-        # Keras' message ends in the complete configuration, with all words.
-        raise ValueError(
-            f"Cannot read {folder / MODEL_FILE}: {str(error)[:200]} … Is it damaged, or from "
-            "another version of elmo_tf?"
-        ) from None
-
-
-def folder_of_run(workdir: str | os.PathLike) -> Path:
-    """Raises `FileNotFoundError` unless a work directory has a trained model and its record."""
-    folder = Path(workdir)
-    for name in (MODEL_FILE, RECORD_FILE):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"{folder} has no trained task model: there is no {name}. Train one with "
-                "elmo-tf task train."
-            )
-    return folder
-
-
-class TaskSpecification(abc.ABC):
-    """How a task reads its files, builds its model, and is scored.
+class Task(abc.ABC):
+    """A description of a task, for training, evaluation and prediction.
 
     An example is a named tuple, with its gold label or tags last unless `gold` is overridden.
     Examples of unlabeled files need not have any.
 
+    models: the classes of its models by their names in `TaskConfig.model`.
     metric: the score that selects the best epoch; larger is better.
     packages: the modules of the extra `tasks` that the scores need.
     input_options: the arguments of `read_inputs` that the task has.
-    finder: the specification of a second model, which finds in plain texts what labeled files give;
-        None for most tasks. A task with a finder also has `plain` and `found_scores`.
+    output_suffixes: what is added to the name of an output file, for each file of `outputs`.
     """
 
+    models: ClassVar[Mapping[str, type[TaskModel]]]
     metric: ClassVar[str] = "accuracy"
-    packages: ClassVar[tuple[str, ...]] = ("sklearn.metrics",)
+    packages: ClassVar[tuple[str, ...]] = ()
     input_options: ClassVar[tuple[str, ...]] = ("format", "token_column")
-    finder: ClassVar[type["TaskSpecification"] | None] = None
+    output_suffixes: ClassVar[tuple[str, ...]] = ("",)
+
+    # Files ─► examples.
 
     def read(
         self, files: Sequence[str], config: TaskConfig, known: Collection[str] | None = None
@@ -190,6 +104,8 @@ class TaskSpecification(abc.ABC):
             )
         return kept
 
+    # Examples ─► inputs and targets of the model.
+
     def texts(self, example: Any) -> tuple[list[str], ...]:
         """The tokens of each text of an example."""
         return (example.tokens,)
@@ -203,7 +119,7 @@ class TaskSpecification(abc.ABC):
         return example[-1]
 
     def labels(self, examples: Sequence[Any]) -> list[str]:
-        """The labels of a model that is trained on the examples."""
+        """The labels of a model that is trained on the examples; empty if it has none."""
         return sorted({self.gold(example) for example in examples})
 
     def target(self, model: TaskModel, example: Any) -> Any:
@@ -230,59 +146,20 @@ class TaskSpecification(abc.ABC):
         features = [self.features(example) for example in examples]
         return Batches(model, texts, targets, batch_size, layers, features)
 
-    def with_found(
-        self,
-        model: TaskModel,
-        examples: Sequence[Any],
-        predict: Callable[["TaskSpecification", TaskModel, Sequence[Any]], list[Any]],
-    ) -> Sequence[Any]:
-        """The examples of plain texts with what the finder's model finds; others are unchanged.
-
-        Args:
-            model: the model of the task.
-            examples: any examples.
-            predict: returns the predictions of a model for examples of its specification.
-
-        Raises:
-            ValueError: the model has no finder.
-        """
-        return examples
-
-    def predict(
-        self, model: TaskModel, inputs: Mapping[str, Any], examples: Sequence[Any]
-    ) -> list[Any]:
-        """The predictions for a batch, in the form of `gold`."""
-        return model.classify(inputs)
-
-    def scores(self, gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
-        """The scores of predictions."""
-        return label_scores(gold, predicted)
-
-    def count(self, examples: Sequence[Any]) -> int:
-        """The number of examples that have predictions."""
-        return len(examples)
-
-    def lines(self, examples: Sequence[Any], predicted: Sequence[Any]) -> Iterator[str]:
-        """The lines of an output file: predictions and their texts."""
-        for example, label in zip(examples, predicted, strict=True):
-            yield f"{label}\t{' '.join(example.tokens)}"
-
-    def word_lines(self, examples: Sequence[Any]) -> Iterator[str] | None:
-        """The lines of a second output file, with the tokens; None if the task has no such file."""
-        return None
+    # The model.
 
     def new_model(
         self,
         config: TaskConfig,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer],
-        elmo: LayerMixes | None,
+        elmo: Elmo | None,
     ) -> TaskModel:
         """Builds an untrained model."""
-        model_class, arguments = self._model_class(config), self.model_arguments(config)
-        if issubclass(model_class, LabelModel):
+        arguments = self.model_arguments(config)
+        if labels:
             arguments["labels"] = labels
-        return model_class(embeddings=embeddings, elmo=elmo, **arguments)
+        return self.models[config.model](embeddings=embeddings, elmo=elmo, **arguments)
 
     def model_arguments(self, config: TaskConfig) -> dict[str, Any]:
         """The arguments of the model that the settings contain; others keep the published defaults.
@@ -293,7 +170,7 @@ class TaskSpecification(abc.ABC):
         given = {"units": config.units, "dropout": config.dropout}
         given = {name: value for name, value in given.items() if value is not None}
         options = dict(map(_parsed_option, config.model_options))
-        model_class = self._model_class(config)
+        model_class = self.models[config.model]
         allowed = set(inspect.signature(model_class).parameters) - _OF_OTHER_SETTINGS
         unknown = sorted(options.keys() - allowed)
         if unknown:
@@ -303,8 +180,28 @@ class TaskSpecification(abc.ABC):
             )
         return {**given, **options, "placement": config.placement}
 
-    def _model_class(self, config: TaskConfig) -> type[TaskModel]:
-        return _from_folder(config.task, "model", TASKS[config.task].models[config.model])
+    # Predictions ─► scores and output files.
+
+    def predict(
+        self, model: TaskModel, inputs: Mapping[str, Any], examples: Sequence[Any]
+    ) -> list[Any]:
+        """The predictions of a model or an `Ensemble` for a batch, in the form of `gold`."""
+        return model.predict_lists(inputs)
+
+    def scores(self, gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
+        """The scores of predictions."""
+        return label_scores(gold, predicted)
+
+    def outputs(
+        self, examples: Sequence[Any], predicted: Sequence[Any]
+    ) -> tuple[Iterable[str], ...]:
+        """The lines of each output file, see `output_suffixes`."""
+        return (self.lines(examples, predicted),)
+
+    def lines(self, examples: Sequence[Any], predicted: Sequence[Any]) -> Iterator[str]:
+        """The lines of an output file: predictions and their texts."""
+        for example, label in zip(examples, predicted, strict=True):
+            yield f"{label}\t{' '.join(example.tokens)}"
 
 
 def _parsed_option(option: str) -> tuple[str, Any]:
@@ -332,6 +229,6 @@ def first_line(path: str) -> str:
     return next((line for line in read_lines(path) if line.strip()), "")
 
 
-def sentences_of(path: str, format: str | None, token_column: int | None) -> list[FileSentence]:
+def file_sentences(path: str, format: str | None, token_column: int | None) -> list[FileSentence]:
     """The sentences of text or columns."""
     return list(sentence_reader(path, format, token_column)())

@@ -1,0 +1,107 @@
+"""The tasks by name, and their trained models in work directories."""
+
+import os
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import keras
+
+from elmo_tf.models.bilm import BiLM, model_digest
+from elmo_tf.settings import read_record
+from elmo_tf.tasks.classification import Classification, Sentiment
+from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig
+from elmo_tf.tasks.coreference import Coreference
+from elmo_tf.tasks.ensemble import Ensemble, check_same
+from elmo_tf.tasks.entailment import Entailment
+from elmo_tf.tasks.question_answering import QuestionAnswering
+from elmo_tf.tasks.semantic_roles import SemanticRoles
+from elmo_tf.tasks.tagging import NamedEntities, Tagging
+from elmo_tf.tasks.task import Task
+from elmo_tf.tasks.task_model import TaskModel
+
+TASKS: Mapping[str, type[Task]] = {
+    "ner": NamedEntities,
+    "pos": Tagging,
+    "sst": Sentiment,
+    "snli": Entailment,
+    "classify": Classification,
+    "squad": QuestionAnswering,
+    "srl": SemanticRoles,
+    "coref": Coreference,
+}
+
+
+def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskModel | Ensemble:
+    """Loads the best model of a work directory of `train_task`, to predict or to train further.
+
+    Args:
+        workdir: the work directory.
+        *others: further work directories. With them, the result is an `Ensemble`, whose members
+            share one biLM in memory.
+
+    Raises:
+        FileNotFoundError: a directory has no model.
+        ValueError: a model or record is damaged; or see `Ensemble`.
+    """
+    workdirs = workdir, *others
+    read_runs(*workdirs)
+    models = load_models(workdirs)
+    return Ensemble(models, list(map(os.fspath, workdirs))) if others else models[0]
+
+
+def read_runs(
+    workdir: str | os.PathLike, *others: str | os.PathLike
+) -> tuple[TaskConfig, list[str]]:
+    """The settings and labels of a trained model, and the check that others fit it, by records."""
+    configs, records, bilms = [], [], []
+    for folder in map(folder_of_run, (workdir, *others)):
+        configs.append(TaskConfig.resumed(folder))  # fails if the record is damaged
+        records.append(read_record(folder / RECORD_FILE))
+        bilm = f"one trained in {folder} (--fine-tune)"
+        bilms.append((bilm if configs[-1].fine_tune else records[-1].get("bilm") or "none",))
+    names = list(map(os.fspath, (workdir, *others)))
+    check_same(names, "task", [(config.task,) for config in configs])
+    check_same(names, "labels", [record["labels"] for record in records])
+    check_same(names, "biLM", bilms)
+    return configs[0], records[0]["labels"]
+
+
+def load_models(workdirs: Iterable[str | os.PathLike], bilm: BiLM | None = None) -> list[TaskModel]:
+    """Loads the models of work directories, without a check of their records.
+
+    Those with the same biLM, or that of `bilm`, share it in memory.
+    """
+    models = []
+    for workdir in workdirs:
+        model = _load_model(Path(workdir, MODEL_FILE))
+        if model.elmo is not None and bilm is not None:
+            if model_digest(bilm) == model_digest(model.elmo.bilm):
+                model = model.on_bilm(bilm)
+        elif model.elmo is not None:
+            bilm = model.elmo.bilm
+        models.append(model)
+    return models
+
+
+def _load_model(path: Path) -> TaskModel:
+    try:
+        return keras.saving.load_model(path, compile=False)
+    except (TypeError, ValueError, zipfile.BadZipFile) as error:
+        # Keras' message ends in the complete configuration, with all words.
+        raise ValueError(
+            f"Cannot read {path}: {str(error)[:200]} … Is it damaged, or from another version of "
+            "elmo_tf?"
+        ) from None
+
+
+def folder_of_run(workdir: str | os.PathLike) -> Path:
+    """Raises `FileNotFoundError` unless a work directory has a trained model and its record."""
+    folder = Path(workdir)
+    for name in (MODEL_FILE, RECORD_FILE):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"{folder} has no trained task model: there is no {name}. Train one with "
+                "elmo-tf task train."
+            )
+    return folder
