@@ -1,8 +1,6 @@
 """Checkpoints from elsewhere: downloads, archives, and the Hugging Face Hub."""
 
-import contextlib
 import gzip
-import json
 import os
 import sys
 import tarfile
@@ -11,14 +9,17 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+from absl import logging
 
 from elmo_tf.extras import require_extra
 
 HUB = "hf://"
 _TAR_SUFFIXES = (".tar.gz", ".tgz")
 # First bytes of files.
-_ZIP, _GZIP, _HDF5 = b"PK", b"\x1f\x8b", b"\x89H"
+_ZIP, _GZIP = b"PK", b"\x1f\x8b"
 # Errors of damaged archives.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, tarfile.ReadError, gzip.BadGzipFile, EOFError)
 
@@ -36,35 +37,39 @@ def cache_folder(name: str) -> Path:
     return home / "elmo_tf" / name
 
 
-def cached_file(address: str, folder: Path) -> Path:
-    """Downloads a file, unless it is in the directory already, and returns its path.
+def cached_file(address: str, folder: Path, checksum: str | None = None) -> Path:
+    """Downloads a file with pooch, unless the directory has it, and returns its path.
 
     The file appears when it is complete and valid. Several processes may download it at once.
 
-    Raises:
-        OSError: the file cannot be downloaded or written. The message names the URL or directory.
-    """
-    file = folder / Path(urlsplit(address).path).name
-    if file.exists():
-        return file
-    import keras  # here, because lists of models need no TensorFlow
+    Args:
+        address: an http(s) URL.
+        folder: the directory. The file keeps its name.
+        checksum: with its algorithm, such as "sha256:…". A file in the directory with another
+            checksum is downloaded again. None: not known.
 
+    Raises:
+        OSError: the file cannot be downloaded or written. The message names the URL and directory.
+    """
+    import pooch  # here, because it makes the start of every command slower
+
+    pooch.get_logger().setLevel("WARNING")
+    name = Path(urlsplit(address).path).name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = tempfile.TemporaryDirectory(prefix=".part-", dir=folder)
-    except OSError as error:
-        raise OSError(
-            f"Cannot write to {folder}: {error}. Set KERAS_HOME to a writable directory."
-        ) from error
-    with part:
-        try:
-            with contextlib.redirect_stdout(sys.stderr):  # Keras shows its progress on stdout
-                fetched = keras.utils.get_file(origin=address, cache_dir=part.name, cache_subdir="")
-            _check_kind(Path(fetched))
-        except Exception as error:  # of urllib, Keras or sockets
-            raise OSError(f"Cannot download {address}: {error}") from error
-        os.replace(fetched, file)
-    return file
+        return Path(pooch.retrieve(address, checksum, name, folder, downloader=_download))
+    except (OSError, ValueError) as error:  # ValueError: a wrong checksum, or a web page
+        reason = " ".join(str(error).split())
+        raise OSError(f"Cannot download {address} to {folder}: {reason}") from error
+
+
+def _download(address: str, file: str, others: Any) -> None:
+    import pooch
+
+    logging.info("Downloading %s.", address)
+    pooch.HTTPDownloader(progressbar=sys.stderr.isatty())(address, file, others)
+    with open(file, "rb") as content:
+        if content.read(64).lstrip().startswith(b"<"):
+            raise ValueError("the response is a web page. Does the network require a login?")
 
 
 def is_archive(path: Path) -> bool:
@@ -104,21 +109,6 @@ def _is_tar(path: Path) -> bool:
 def _start(path: Path) -> bytes:
     with open(path, "rb") as file:
         return file.read(len(_ZIP))
-
-
-def _check_kind(file: Path) -> None:
-    """Checks the format of a download, which may be the login page of a network."""
-    if file.suffix == ".json":
-        try:
-            json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
-            raise ValueError("the response is not JSON") from None
-    elif file.suffix == ".hdf5" and _start(file) != _HDF5:
-        raise ValueError("the response is not HDF5")
-    elif file.suffix == ".zip" and not zipfile.is_zipfile(file):
-        raise ValueError("the response is not a zip file")
-    elif file.name.lower().endswith(_TAR_SUFFIXES) and _start(file) != _GZIP:
-        raise ValueError("the response is not a compressed tar file")
 
 
 def hub_folder(name: str, patterns: Iterable[str]) -> Path:

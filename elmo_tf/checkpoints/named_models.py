@@ -6,7 +6,6 @@
 import contextlib
 import dataclasses
 import difflib
-import hashlib
 import json
 import os
 import re
@@ -17,13 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
-from elmo_tf.files import write_json
 
-# The checksums of the files in the same directory.
-RECORD = "checksums.json"
-# The files that recognize a model, of ELMoForManyLangs or the original's format. They are unpacked
-# last: if one is there, all files are.
-_LAST_UNPACKED = ("encoder.pkl", "options.json")
+# The files by which a model is recognized in an archive, of ELMoForManyLangs or the original.
+_MODEL_FILES = ("encoder.pkl", "options.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +32,7 @@ class NamedModel:
     license: str | None
     source: str
     addresses: tuple[str, ...] = ()  # of its files, or of one zip file
-    # By file name, with the algorithm: "sha256:…". Other files are compared with their first
-    # download.
+    # The published ones, by file name, with the algorithm: "sha256:…".
     checksums: Mapping[str, str] = dataclasses.field(default_factory=dict)
     package_folder: str | None = None  # in `elmo_tf.saved_models`, if it is part of the package
 
@@ -56,10 +50,9 @@ class NamedModel:
 
     @property
     def files(self) -> list[Path]:
-        """The files that are on this machine, without an archive that is being unpacked."""
+        """The files that are on this machine."""
         paths = self.folder.iterdir() if self.folder.is_dir() else ()
-        shown = (path for path in paths if path.suffix != ".zip" and path.name != RECORD)
-        return sorted(path for path in shown if path.is_file() and not path.name.startswith("."))
+        return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
 
     def fetch(self) -> Path:
         """Downloads missing files, and returns `folder`.
@@ -68,7 +61,7 @@ class NamedModel:
             FileNotFoundError: this installation lacks the files of a built-in model.
             OSError: a file cannot be downloaded. The message names the files and where to put
                 them.
-            ValueError: a checksum is wrong, or an archive is damaged or holds no ELMo model.
+            ValueError: an archive is damaged or holds no ELMo model.
         """
         if self.is_built_in:
             if not any(self.folder.glob("*weights.hdf5")):
@@ -77,91 +70,40 @@ class NamedModel:
                     "built without them. Reinstall elmo_tf, or pass a checkpoint directory."
                 )
             return self.folder
-        is_archive = self.addresses[0].endswith(".zip")
-        if not (is_archive and self._is_unpacked()):
-            files = [self._fetched(address) for address in self.addresses]
-            if is_archive:
-                self._unpack(files[0])
-        self.check(only_changed=True)
-        return self.folder
-
-    def check(self, only_changed: bool = False) -> None:
-        """Compares downloaded files with their checksums, and records those of new files.
-
-        Args:
-            only_changed: whether to skip files that have the recorded size and time of change.
-
-        Raises:
-            ValueError: a file is not the published one, or not the one that was first downloaded.
-        """
-        recorded = self._recorded()
-        found = dict(recorded)
-        for file in self.files:
-            status, known = file.stat(), recorded.get(file.name, {})
-            state = {"size": status.st_size, "changed": int(status.st_mtime)}
-            if only_changed and known.items() >= state.items():
-                continue
-            expected = self.checksums.get(file.name) or known.get("checksum")
-            algorithm = expected.partition(":")[0] if expected else "sha256"
-            with open(file, "rb") as stream:
-                checksum = f"{algorithm}:{hashlib.file_digest(stream, algorithm).hexdigest()}"
-            if expected not in (None, checksum):
-                kind, remedy = "the published file", ""
-                if file.name not in self.checksums:
-                    kind = "the file that was first downloaded"
-                    remedy = (
-                        f" If it was published anew, remove {self.folder / RECORD} to accept it."
-                    )
-                raise ValueError(
-                    f"{file} is not {kind}: its checksum is {checksum}, not {expected}. It is "
-                    f"incomplete or was changed. Remove it to download it again.{remedy}"
-                )
-            found[file.name] = {"checksum": checksum, **state}
-        if found != recorded:
-            with contextlib.suppress(OSError):  # a cache that cannot be written
-                write_json(self.folder / RECORD, found)
-
-    def _fetched(self, address: str) -> Path:
         try:
-            return cached_file(address, self.folder)
+            if not self.addresses[0].endswith(".zip"):
+                for address in self.addresses:
+                    checksum = self.checksums.get(address.rpartition("/")[2])
+                    cached_file(address, self.folder, checksum)
+            elif not self.files:
+                self._fetch_archive()
         except OSError as error:
             raise OSError(
                 f"{error}. To install the model {self.name} without a network, download "
-                f"{' and '.join(self.addresses)} elsewhere, and copy to {self.folder} "
-                "without renaming."
+                f"{' and '.join(self.addresses)} elsewhere, and copy to {self.folder} without "
+                "renaming (of a .zip, the files in it)."
             ) from error
+        return self.folder
 
-    def _unpack(self, archive: Path) -> None:
-        """Unpacks an archive into its folder, and removes it."""
-        with tempfile.TemporaryDirectory(prefix=".part-", dir=self.folder) as part:
-            try:
-                unpack(archive, part)
-            except FileNotFoundError:
-                if self._is_unpacked():  # by another process, which has removed the archive
-                    return
-                raise
-            unpacked = sorted(path for path in Path(part).rglob("*") if path.is_file())
-            home = next((path.parent for path in unpacked if path.name in _LAST_UNPACKED), None)
+    def _fetch_archive(self) -> None:
+        """Downloads and unpacks an archive. The folder appears when it is complete."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=self.folder.parent) as part:
+            unpacked = Path(part, "unpacked")
+            unpack(cached_file(self.addresses[0], Path(part)), unpacked)
+            files = sorted(path for path in unpacked.rglob("*") if path.is_file())
+            home = next((path.parent for path in files if path.name in _MODEL_FILES), None)
             if home is None:
-                archive.unlink(missing_ok=True)
                 raise ValueError(
-                    f"{self.name} is not an ELMo model{_algorithm(Path(part))}: it holds "
-                    f"{', '.join(path.name for path in unpacked[:9])}. An ELMo model has "
-                    f"options.json or encoder.pkl. The download ({self.addresses[0]}) was removed."
+                    f"{self.name} is not an ELMo model{_algorithm(unpacked)}: it holds "
+                    f"{', '.join(path.name for path in files[:9])}. An ELMo model has options.json "
+                    f"or encoder.pkl. The download ({self.addresses[0]}) was removed."
                 )
-            files = [path for path in home.iterdir() if path.is_file()]
-            for file in sorted(files, key=lambda file: file.name in _LAST_UNPACKED):
-                os.replace(file, self.folder / file.name)
-        archive.unlink(missing_ok=True)
-
-    def _is_unpacked(self) -> bool:
-        has_last = any((self.folder / name).is_file() for name in _LAST_UNPACKED)
-        return has_last and all((self.folder / name).is_file() for name in self._recorded())
-
-    def _recorded(self) -> dict[str, dict[str, Any]]:
-        """By file name: `checksum`, `size` in bytes, and `changed` in seconds."""
-        file = self.folder / RECORD
-        return json.loads(file.read_text("utf-8")) if file.is_file() else {}
+            try:
+                os.replace(home, self.folder)
+            except OSError:
+                if not self.files:  # else another process was faster
+                    raise
 
 
 def _algorithm(folder: Path) -> str:

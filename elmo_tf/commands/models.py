@@ -2,12 +2,9 @@
 
 from collections.abc import Iterable
 
-from absl import logging
-
 from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.checkpoints.named_models import LANGUAGES, MODELS, REPOSITORY, NamedModel, named_model
 from elmo_tf.commands.options import ReportOptions, markdown_table, subcommand
-from elmo_tf.settings import checked_dataclass, setting
 
 _FACTS = ("name", "text", "output_dim", "million_parameters", "license", "source", "addresses")
 # Names with a part that varies, by what they begin with.
@@ -17,23 +14,13 @@ _FAMILIES = {
 }
 
 
-@checked_dataclass(kw_only=True)
-class _ModelsOptions(ReportOptions):
-    check: bool = setting(
-        False,
-        "compare all downloaded files with their checksums, which were published, or else recorded "
-        "when the files were first used",
-    )
-
-
 @subcommand("elmo-tf models", needs_tensorflow=False)
-def models(options: _ModelsOptions) -> None:
+def models(options: ReportOptions) -> None:
     """List the named models and which of them are downloaded."""
     cache = cache_folder("")
     present = map(named_model, sorted(path.name for path in cache.glob("nlpl-*")))
     known = {**MODELS, **{model.name: model for model in present if model is not None}}.values()
     sizes = {model.name: sum(file.stat().st_size for file in model.files) for model in known}
-    problems = _problems(known) if options.check else []
     content = [
         {**{name: getattr(model, name) for name in _FACTS}, "bytes": sizes[model.name]}
         for model in known
@@ -48,20 +35,6 @@ def models(options: _ModelsOptions) -> None:
         {"cache": str(cache), "layers": stored, "models": content},
         lambda: _listing(known, sizes, footer),
     )
-    if problems:
-        raise ValueError(" ".join(problems))
-
-
-def _problems(known: Iterable[NamedModel]) -> list[str]:
-    downloaded = [model for model in known if not model.is_built_in and model.files]
-    problems = []
-    for model in downloaded:
-        try:
-            model.check()
-        except ValueError as error:
-            problems.append(str(error))
-    logging.info("%d of %d models are valid.", len(downloaded) - len(problems), len(downloaded))
-    return problems
 
 
 def _listing(known: Iterable[NamedModel], sizes: dict[str, int], footer: str) -> str:

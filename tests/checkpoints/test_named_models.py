@@ -1,6 +1,5 @@
 import dataclasses
 import json
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -11,7 +10,7 @@ import elmo_tf
 from elmo_tf import load_bilm
 from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import has_softmax, load_language_model, load_vocabulary
-from elmo_tf.checkpoints.named_models import MODELS, RECORD, named_model
+from elmo_tf.checkpoints.named_models import MODELS
 from elmo_tf.models.bilm import model_digest
 
 
@@ -45,7 +44,7 @@ def test_a_published_model_is_downloaded_once(published, cache, bilm, name):
     assert model_digest(load_bilm(name)) == model_digest(bilm)
     assert load_vocabulary(name) is None
     names = {file.name for file in files}
-    assert {file.name for file in (cache / name).iterdir()} == {RECORD, *names}
+    assert {file.name for file in (cache / name).iterdir()} == names
 
 
 @pytest.mark.parametrize("name", ["medium", "seqvec", "manylangs-de"])
@@ -54,7 +53,7 @@ def test_the_offline_error_names_the_files_and_their_target_folder(monkeypatch, 
     model = dataclasses.replace(MODELS[name], addresses=tuple(files))
     monkeypatch.setitem(MODELS, name, model)
     wanted = (
-        rf"Cannot download {files[0]}: .* without a network, download {' and '.join(files)} "
+        rf"Cannot download {files[0]} to .* without a network, download {' and '.join(files)} "
         rf"elsewhere, and copy to {cache}/{name} without"
     )
 
@@ -62,41 +61,17 @@ def test_the_offline_error_names_the_files_and_their_target_folder(monkeypatch, 
         load_bilm(name)
 
 
-@pytest.mark.parametrize(("name", "checksum"), [("small", "sha256:747b"), ("seqvec", "md5:cede")])
-def test_files_with_another_checksum_than_the_published_are_refused_but_not_deleted(
+@pytest.mark.parametrize(("name", "checksum"), [("small", "747b"), ("seqvec", "cede")])
+def test_a_file_with_another_checksum_than_the_published_is_downloaded_again_and_refused(
     published, cache, name, checksum
 ):
     published(name)
+    cache.joinpath(name).mkdir(parents=True)
+    (cache / name / "weights.hdf5").write_text("damaged")
 
     for _ in range(2):
-        with pytest.raises(ValueError, match=rf"{name}/.* is not the published file: .*{checksum}"):
+        with pytest.raises(OSError, match=rf"Cannot download .*/{name}: .* expected .*{checksum}"):
             load_bilm(name)
-    assert len(list((cache / name).iterdir())) == 2
-
-
-def test_files_without_a_published_checksum_are_compared_with_their_first_download(
-    published, cache
-):
-    options, _ = published("pt")
-    model = named_model("pt")
-    first = model.fetch() / options.name
-    text = options.read_text()
-    options.write_text(text + " ")
-    first.unlink()
-
-    for _ in range(2):
-        with pytest.raises(ValueError, match=rf"{first} is not the file that was first downloaded"):
-            load_bilm("pt")
-    (cache / "pt" / RECORD).unlink()  # as the error says, to accept the file
-    load_bilm("pt")
-
-    recorded = json.loads((cache / "pt" / RECORD).read_text())[first.name]
-    first.write_text(text + "\n")
-    times = (recorded["changed"], recorded["changed"])
-    os.utime(first, times)
-    model.fetch()  # size and time are the same
-    with pytest.raises(ValueError, match=f"not {recorded['checksum']}"):
-        model.check()
 
 
 @pytest.fixture
@@ -123,8 +98,7 @@ def test_models_of_the_nlpl_repository_are_loaded_by_number(
 
     assert model_digest(load_bilm("nlpl-212")) == model_digest(bilm)
     assert load_vocabulary("nlpl-212").tokens[-1] == "the"
-    (cache / "nlpl-212" / "model.hdf5").unlink()  # downloads the archive again
-    assert (named_model("nlpl-212").fetch() / "model.hdf5").is_file()
+    assert [path.name for path in cache.iterdir()] == ["nlpl-212"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +111,7 @@ def test_other_models_of_the_nlpl_repository_are_named_in_the_error(nlpl, cache,
     message = rf"nlpl-212 is not an ELMo model{what}: it holds meta.json, model.bin\."
     with pytest.raises(ValueError, match=message):
         load_bilm("nlpl-212")
-    assert not list((cache / "nlpl-212").iterdir())
+    assert not list(cache.iterdir())
 
 
 def test_a_folder_takes_precedence_over_a_model_name(
@@ -173,10 +147,10 @@ def test_a_path_or_a_misspelled_name_gets_a_suggestion(path, message):
 
 
 def test_an_html_page_in_place_of_a_file_is_not_cached(published, cache, bilm):
-    for file, kind in zip(published("medium"), ("JSON", "HDF5"), strict=True):
+    for file in published("medium"):
         content = file.read_bytes()
         file.write_text("<html>Please log in</html>")
-        with pytest.raises(OSError, match=f"download .*{file.name}: the response is not {kind}"):
+        with pytest.raises(OSError, match=rf"download .*{file.name} to .*: the response is a web"):
             load_bilm("medium")
         file.write_bytes(content)
     assert load_bilm("medium").config == bilm.config
@@ -186,7 +160,7 @@ def test_the_error_names_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "file" / "home"))
 
-    with pytest.raises(OSError, match=rf"Cannot write to {tmp_path}/file/home.*: .* KERAS_HOME"):
+    with pytest.raises(OSError, match=rf"Cannot download .* to {tmp_path}/file/home"):
         load_bilm("medium")
 
 
