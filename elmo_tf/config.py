@@ -2,43 +2,26 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import pydantic
+import pydantic_core
 
-from elmo_tf.config_checks import check_choice
-from elmo_tf.settings import (
-    Count,
-    Natural,
-    Positive,
-    check_keys,
-    checked_dataclass,
-    option_of,
-    setting,
-    settings_of,
-)
+from elmo_tf.settings import Count, Natural, Positive, checked_dataclass
 
 # Character ids: 256 bytes, <S>, </S>, begin and end of word, padding.
 NUM_CHARACTERS = 261
 # Where a task model reads ELMo, and the number of places.
 PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 
-# Training options that the original writes to options.json. They do not affect the vectors and are
-# ignored.
-_TRAINING_OPTIONS = (
-    *("all_clip_norm_val", "batch_size", "dropout", "learning_rate", "n_epochs", "n_gpus"),
-    *("n_negative_samples_batch", "n_train_tokens", "sample_softmax", "unroll_steps"),
-)
 _PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-
-
 # Not strict: lists become tuples.
 _Pair = Annotated[tuple[Count, Count], pydantic.Strict(False)]
-_Filters = Annotated[tuple[_Pair, ...], pydantic.Strict(False)]
+_Filters = Annotated[tuple[_Pair, ...], pydantic.Strict(False), pydantic.Field(min_length=1)]
 
 
-@checked_dataclass
+@checked_dataclass(strict=True)
 class LexiconConfig:
     """Sizes of a `Lexicon`, and of the word embeddings beside the character CNN.
 
@@ -53,19 +36,19 @@ class LexiconConfig:
     Source: ELMoForManyLangs (Che et al. 2018).
     """
 
-    num_characters: Count = setting(place="char_cnn.lexicon.n_characters")
-    num_words: Natural = setting(0, place="char_cnn.lexicon.n_words")
-    word_dim: Natural = setting(0, place="char_cnn.lexicon.word_dim")
+    num_characters: Count = pydantic.Field(alias="n_characters")
+    num_words: Natural = pydantic.Field(0, alias="n_words")
+    word_dim: Natural = 0
 
     def __post_init__(self):
         if (self.num_words > 0) != (self.word_dim > 0):
             raise ValueError(
-                "`char_cnn.lexicon.n_words` and `word_dim` must both be 0 or both be positive. "
+                "`n_words` and `word_dim` must both be 0 or both be positive. "
                 f"Received: {self.num_words} and {self.word_dim}"
             )
 
 
-@checked_dataclass
+@checked_dataclass(strict=True)
 class CharCNNConfig:
     """Configuration of the character CNN. Defaults are the published values.
 
@@ -84,23 +67,18 @@ class CharCNNConfig:
     Source: Peters et al. 2018.
     """
 
-    filters: _Filters = setting(
-        _PUBLISHED_FILTERS,
-        min_length=1,
-        place="char_cnn.filters",
-        allowed="a list of pairs [width, count] of positive integers",
-    )
-    embedding_dim: Count = setting(16, place="char_cnn.embedding.dim")
-    num_highway: Natural = setting(2, place="char_cnn.n_highway")
-    activation: Literal["relu", "tanh"] = setting("relu", place="char_cnn.activation")
-    max_chars: int = setting(50, ge=3, place="char_cnn.max_characters_per_token")
-    lexicon: LexiconConfig | None = setting(None, place="char_cnn.lexicon")
+    filters: _Filters = _PUBLISHED_FILTERS
+    embedding_dim: Count = 16
+    num_highway: Natural = pydantic.Field(2, alias="n_highway")
+    activation: Literal["relu", "tanh"] = "relu"
+    max_chars: int = pydantic.Field(50, ge=3, alias="max_characters_per_token")
+    lexicon: LexiconConfig | None = None
 
     def __post_init__(self):
         if self.max_chars < self.max_width:
             raise ValueError(
-                "`char_cnn.max_characters_per_token` must be an integer of at least "
-                f"{self.max_width}, the width of the widest filter. Received: {self.max_chars}"
+                f"`max_characters_per_token` must be at least {self.max_width}, the width of the "
+                f"widest filter. Received: {self.max_chars}"
             )
 
     @property
@@ -114,7 +92,7 @@ class CharCNNConfig:
         return sum(count for _, count in self.filters)
 
 
-@checked_dataclass
+@checked_dataclass(strict=True)
 class LSTMConfig:
     """Configuration of the LSTMs of both directions. Defaults are the published values.
 
@@ -131,17 +109,17 @@ class LSTMConfig:
         ValueError: a value is out of range.
     """
 
-    dim: Count = setting(4096, place="lstm.dim")
-    projection_dim: Count = setting(512, place="lstm.projection_dim")
-    num_layers: Count = setting(2, place="lstm.n_layers")
-    cell_clip: Positive | None = setting(3.0, place="lstm.cell_clip")
-    proj_clip: Positive | None = setting(3.0, place="lstm.proj_clip")
-    use_skip_connections: bool = setting(True, place="lstm.use_skip_connections")
+    dim: Count = 4096
+    projection_dim: Count = 512
+    num_layers: Count = pydantic.Field(2, alias="n_layers")
+    cell_clip: Positive | None = 3.0
+    proj_clip: Positive | None = 3.0
+    use_skip_connections: bool = True
 
     def __post_init__(self):
         if self.projection_dim > self.dim:
             raise ValueError(
-                f"`lstm.projection_dim` must be at most `lstm.dim` ({self.dim}). "
+                f"`projection_dim` must be at most `dim` ({self.dim}). "
                 f"Received: {self.projection_dim}"
             )
 
@@ -151,7 +129,7 @@ class LSTMConfig:
         return self.projection_dim, self.dim
 
 
-@checked_dataclass
+@checked_dataclass(strict=True)
 class BiLMConfig:
     """Configuration of a biLM.
 
@@ -174,11 +152,11 @@ class BiLMConfig:
         `bidirectional` and `share_embedding_softmax` of the original's trainer.
     """
 
-    char_cnn: CharCNNConfig | None = setting(CharCNNConfig(), place="char_cnn")
-    lstm: LSTMConfig = setting(LSTMConfig(), place="lstm")
-    num_tokens: Count | None = setting(None, place="n_tokens_vocab")
-    bidirectional: bool = setting(True, place="bidirectional")
-    tie_softmax: bool = setting(False, place="share_embedding_softmax")
+    char_cnn: CharCNNConfig | None = CharCNNConfig()
+    lstm: LSTMConfig = LSTMConfig()
+    num_tokens: Count | None = pydantic.Field(None, alias="n_tokens_vocab")
+    bidirectional: bool = True
+    tie_softmax: bool = pydantic.Field(False, alias="share_embedding_softmax")
 
     def __post_init__(self):
         if self.char_cnn is None and self.num_tokens is None:
@@ -214,7 +192,8 @@ class BiLMConfig:
         Raises:
             ValueError: unknown preset.
         """
-        check_choice(name, "preset", PRESETS)
+        if name not in PRESETS:
+            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}. Received: {name!r}")
         return PRESETS[name]
 
     @classmethod
@@ -242,92 +221,87 @@ class BiLMConfig:
 
     def to_options(self) -> dict[str, Any]:
         """The content of `options.json`, in the format of the original and AllenNLP."""
-        values = {}
-        lexicon = None if self.char_cnn is None else self.char_cnn.lexicon
-        for config in filter(None, (self.lstm, self.char_cnn, lexicon, self)):
-            values |= {place: getattr(config, name) for place, name in _places(type(config))}
+        values = pydantic_core.to_jsonable_python(self)
+        options = {"lstm": values["lstm"]}
         if self.char_cnn is not None:
-            values["char_cnn.filters"] = [list(pair) for pair in self.char_cnn.filters]
+            char_cnn = values["char_cnn"]
+            options["char_cnn"] = part = {"filters": char_cnn.pop("filters")}
+            part["embedding"] = {"dim": char_cnn.pop("embedding_dim")}
+            lexicon = char_cnn.pop("lexicon")
+            part |= char_cnn
             if lexicon is None:
-                values["char_cnn.n_characters"] = NUM_CHARACTERS + 1
-        options: dict[str, Any] = {}
-        for place, value in values.items():
-            *parts, key = place.split(".")
-            # The published files have no key of these with its default.
-            if place in _PARTS or (place in _UNWRITTEN and value == _UNWRITTEN[place]):
-                continue
-            inner = options
-            for part in parts:
-                inner = inner.setdefault(part, {})
-            inner[key] = value
+                part["n_characters"] = NUM_CHARACTERS + 1
+            else:
+                part["lexicon"] = lexicon
+        # The published files have no key of these with its default.
+        for key, default in _UNWRITTEN.items():
+            if values[key] != default:
+                options[key] = values[key]
         return options
 
 
 _UNWRITTEN = {"n_tokens_vocab": None, "bidirectional": True, "share_embedding_softmax": False}
-# The parts of options.json, and the keys that each must have.
-_PARTS = {
-    "options": ("lstm",),
-    "lstm": ("dim", "projection_dim"),
-    "char_cnn": ("embedding", "filters"),
-    "char_cnn.embedding": ("dim",),
-    "char_cnn.lexicon": ("n_characters", "n_words", "word_dim"),
-}
+# Training options that the original writes to options.json. They do not affect the vectors and are
+# ignored.
+_TRAINING_OPTIONS = frozenset(
+    {
+        *("all_clip_norm_val", "batch_size", "dropout", "learning_rate", "n_epochs", "n_gpus"),
+        *("n_negative_samples_batch", "n_train_tokens", "sample_softmax", "unroll_steps"),
+    }
+)
 # Missing keys have the defaults of the original's code, not the published values.
-_DEFAULTS = {
-    "lstm.n_layers": 1,
-    "lstm.cell_clip": None,
-    "lstm.proj_clip": None,
-    "lstm.use_skip_connections": False,
-    "char_cnn.n_highway": 0,
-    "char_cnn": None,
+_LSTM_DEFAULTS = {
+    "n_layers": 1,
+    "cell_clip": None,
+    "proj_clip": None,
+    "use_skip_connections": False,
 }
-
-
-def _places(config_class: Any) -> list[tuple[str, str]]:
-    """The places in options.json and names of the fields of a configuration."""
-    fields = settings_of(config_class)
-    return [(option_of(field).place, name) for name, field in fields.items()]
 
 
 def _read_options(options: Any) -> BiLMConfig:
-    values = _DEFAULTS | dict(_read_part(options, "options"))
+    found = _part(options, "options", ["lstm"])
+    lstm = _LSTM_DEFAULTS | _part(found["lstm"], "lstm", ["dim", "projection_dim"])
+    found["lstm"] = _new(LSTMConfig, lstm, "lstm")
+    found["char_cnn"] = _read_char_cnn(found["char_cnn"]) if "char_cnn" in found else None
+    known = {key: value for key, value in found.items() if key not in _TRAINING_OPTIONS}
+    return _new(BiLMConfig, known, "options")
+
+
+def _read_char_cnn(options: Any) -> CharCNNConfig:
+    found = {"n_highway": 0} | _part(options, "char_cnn", ["embedding", "filters"])
+    embedding = _part(found.pop("embedding"), "char_cnn.embedding", ["dim"])
+    found["embedding_dim"] = embedding.pop("dim")
+    if embedding:
+        raise ValueError(f"Unknown key in `char_cnn.embedding`: {', '.join(embedding)}.")
     # Training configurations of the original have 261, published checkpoints 262 (with id 0).
-    count = values.get("char_cnn.n_characters", NUM_CHARACTERS)
+    count = found.pop("n_characters", NUM_CHARACTERS)
     if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
         raise ValueError(
             f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (256 bytes "
             f"and the special characters). Received: {count!r}"
         )
-
-    def new(config_class: Any) -> Any:
-        places = _places(config_class)
-        return config_class(**{name: values[place] for place, name in places if place in values})
-
-    values["lstm"] = new(LSTMConfig)
-    if "char_cnn" in options:
-        if "lexicon" in options["char_cnn"]:
-            values["char_cnn.lexicon"] = new(LexiconConfig)
-        values["char_cnn"] = new(CharCNNConfig)
-    return new(BiLMConfig)
+    if "lexicon" in found:
+        keys = ["n_characters", "n_words", "word_dim"]
+        lexicon = _part(found["lexicon"], "char_cnn.lexicon", keys)
+        found["lexicon"] = _new(LexiconConfig, lexicon, "char_cnn.lexicon")
+    return _new(CharCNNConfig, found, "char_cnn")
 
 
-def _read_part(options: Any, part: str) -> Iterator[tuple[str, Any]]:
-    """Checks the keys of a part of options.json; yields its places and values."""
-    prefix = "" if part == "options" else f"{part}."
-    classes = (BiLMConfig, LSTMConfig, CharCNNConfig, LexiconConfig)
-    places = [place for config_class in classes for place, _ in _places(config_class)]
-    if part == "options":
-        places += _TRAINING_OPTIONS
-    elif part == "char_cnn":
-        places.append("char_cnn.n_characters")
-    inner = [place.removeprefix(prefix) for place in places if place.startswith(prefix)]
-    check_keys(options, dict.fromkeys(key.partition(".")[0] for key in inner), part)
-    for key in _PARTS[part]:
+def _part(options: Any, place: str, required: list[str]) -> dict[str, Any]:
+    """A copy of a part of options.json that has the required keys."""
+    if not isinstance(options, Mapping):
+        raise ValueError(f"`{place}` must be an object of names and values. Received: {options!r}")
+    for key in required:
         if key not in options:
-            raise ValueError(f"`{part}.{key}` is missing.")
-    for key, value in options.items():
-        place = prefix + key
-        yield from _read_part(value, place) if place in _PARTS else [(place, value)]
+            raise ValueError(f"`{place}.{key}` is missing.")
+    return dict(options)
+
+
+def _new(config_class: Any, values: dict[str, Any], place: str) -> Any:
+    try:
+        return config_class(**values)
+    except ValueError as error:
+        raise ValueError(f"`{place}`: {error}") from None
 
 
 PRESETS = {

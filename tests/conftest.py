@@ -271,7 +271,7 @@ def trained(tmp_path_factory):
         f"train --corpus {text} --vocab {vocab} --workdir {run} --valid {text} {options}",
     ):
         with contextlib.contextmanager(_eagerly)():
-            assert cli._main(cli._parse(["elmo-tf", *arguments.split()])) == 0
+            assert cli.main(arguments.split()) == 0
     return folder / "run"
 
 
@@ -283,7 +283,7 @@ def command(capsys):
     def call(*arguments):
         capsys.readouterr()
         try:
-            status = cli._main(cli._parse(["elmo-tf", *map(str, arguments)]))
+            status = cli.main([*map(str, arguments)])
         except SystemExit as exit:
             status = exit.code
         captured = capsys.readouterr()

@@ -37,10 +37,10 @@ def folder_with_text(tmp_path, monkeypatch):
 def exported(trained, tmp_path_factory):
     """The directory of a model that the command exported."""
     directory = tmp_path_factory.mktemp("exported")
-    arguments = ["elmo-tf", "export", str(trained), str(directory), "--version", "3"]
+    arguments = ["export", str(trained), str(directory), "--version", "3"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "verify", lambda *arguments: None)
-        assert cli._main(cli._parse(arguments)) == 0
+        assert cli.main(arguments) == 0
     return directory
 
 
@@ -56,7 +56,7 @@ def test_help_is_printed_within_a_second_of_cpu_time(name):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
     assert (result.returncode, result.stderr) == (0, "")
-    assert f"usage: {' '.join(['elmo-tf', *name])}" in result.stdout
+    assert f"Usage: {' '.join(['elmo-tf', *name])}" in result.stdout
 
 
 @pytest.mark.more
@@ -152,17 +152,16 @@ def test_serve_prints_its_ports_and_exits_with_status_0(exported, end):
 
 
 def test_a_repeated_option_has_the_values_of_all():
-    options = "--task ner --dev d --workdir w --train a b --train c --shares 0.5 --shares 1"
-    options += " --elmo x --elmo y --mix learnt"  # an earlier name of `learned`
-    arguments = cli._parse(["elmo-tf", "task", "sweep", *options.split()])
-    assert (arguments.train, arguments.shares) == (["a", "b", "c"], [0.5, 1.0])
-    assert (arguments.elmo, arguments.mix) == ("y", "learned")
+    options = "--corpus a b --valid v --workdir w --corpus c --steps 2"
+    _, arguments, _ = cli.new_app().parse_args(["train", *options.split()])
+    config = arguments.kwargs["config"]
+    assert (config.corpus, config.valid, config.steps) == (("a", "b", "c"), ("v",), 2)
 
 
 def test_train_names_missing_options_without_a_run_to_resume(command, trained):
     for arguments, missing in (
-        (("--workdir", trained), "required: --corpus"),
-        (("--workdir", "new", "--resume"), "required: --corpus (new contains no run to"),
+        (("--workdir", trained), "`corpus` is missing."),
+        (("--workdir", "new", "--resume"), "`corpus` is missing."),
     ):
         status, _, err = command("train", *arguments)
         assert (status, missing in err.splitlines()[-1]) == (2, True)

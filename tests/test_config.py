@@ -104,29 +104,33 @@ def test_widths_are_derived_from_the_filters():
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        ("lstm.dim", 0, r"`lstm.dim` must be an integer of at least 1. Received: 0"),
+        ("lstm.dim", 0, r"`lstm`: `dim`: Input should be greater than or equal to 1. Received: 0"),
         ("lstm.dim", ..., r"`lstm.dim` is missing"),
-        ("lstm.projection_dim", 1025, r"must be at most `lstm.dim` \(1024\). Received: 1025"),
-        ("lstm.n_layers", 0, r"`lstm.n_layers` must be an integer of at least 1. Received: 0"),
-        ("lstm.cell_clip", 0, r"`lstm.cell_clip` must be a number above 0 or null. Received: 0"),
-        ("lstm.proj_clip", float("inf"), r"`lstm.proj_clip` must be a number above 0 or null"),
-        ("lstm.projection_dims", 3, r"Unknown key `projection_dims` in `lstm`.*`projection_dim`\?"),
-        ("lstm.zzz", 3, r"Unknown key `zzz` in `lstm`. Allowed: cell_clip, dim,"),
+        ("lstm.projection_dim", 1025, r"must be at most `dim` \(1024\). Received: 1025"),
+        ("lstm.n_layers", True, r"`lstm`: `n_layers`: Input should be a valid integer. Rec.*True"),
+        ("lstm.cell_clip", 0, r"`lstm`: `cell_clip`: Input should be greater than 0. Received: 0"),
+        ("lstm.proj_clip", float("inf"), r"`proj_clip`: Input should be a finite number"),
+        ("lstm.projection_dims", 3, r"`lstm`: Unknown key `projection_dims`. .*`projection_dim`\?"),
+        ("lstm.zzz", 3, r"`lstm`: Unknown key `zzz`. Allowed: dim, projection_dim,"),
         ("lstm", 3, r"`lstm` must be an object of names and values. Received: 3"),
         ("lstm", ..., r"`options.lstm` is missing"),
         ("char_cnn", None, r"`char_cnn` must be an object of names and values. Received: None"),
         ("char_cnn", ..., r"`n_tokens_vocab` is missing: without `char_cnn`"),
-        ("char_cnn.filters", [], r"`char_cnn.filters` must be a list of pairs"),
-        ("char_cnn.filters", [[0, 2]], r"`char_cnn.filters` must be a list of pairs"),
+        ("char_cnn.filters", [], r"`char_cnn`: `filters`: Tuple should have at least 1 item"),
+        ("char_cnn.filters", [[0, 2]], r"`filters`: Input should be greater than or equal to 1"),
         ("char_cnn.embedding", 16, r"`char_cnn.embedding` must be an object"),
         ("char_cnn.embedding", {}, r"`char_cnn.embedding.dim` is missing"),
-        ("char_cnn.embedding.din", 4, r"Unknown key `din` in `char_cnn.embedding`. Did you mean"),
-        ("char_cnn.activation", "selu", r"`char_cnn.activation` must be one of relu, tanh"),
+        ("char_cnn.embedding.din", 4, r"Unknown key in `char_cnn.embedding`: din"),
+        ("char_cnn.activation", "selu", r"`activation`: Input should be 'relu' or 'tanh'"),
         ("char_cnn.n_characters", 260, r"`char_cnn.n_characters` must be 261 or 262.*260"),
-        ("char_cnn.max_characters_per_token", 6, r"of at least 7, the width of the widest filter"),
-        ("char_cnn.max_characters_per_token", 2, r"per_token` must be an integer of at least 3"),
+        ("char_cnn.max_characters_per_token", 6, r"at least 7, the width of the widest filter"),
+        (
+            "char_cnn.max_characters_per_token",
+            2,
+            r"per_token`: Input should be greater than or equal to 3",
+        ),
         ("share_embedding_softmax", True, r"`share_embedding_softmax` requires a token embedding"),
-        ("charcnn", {}, r"Unknown key `charcnn` in `options`. Did you mean `char_cnn`\?"),
+        ("charcnn", {}, r"`options`: Unknown key `charcnn`. Did you mean `char_cnn`\?"),
     ],
 )
 def test_errors_name_the_option_its_value_and_allowed_values(tmp_path, place, value, message):
@@ -157,5 +161,5 @@ def test_a_file_that_is_no_json_object_is_named(tmp_path, content, message):
 def test_presets_and_parts_must_be_known():
     with pytest.raises(ValueError, match=r"one of tiny, small, medium, original. Received: 'big'"):
         BiLMConfig.preset("big")
-    with pytest.raises(ValueError, match=r"`lstm` must be an instance of LSTMConfig\. Rec"):
+    with pytest.raises(ValueError, match=r"`lstm`: Input should be an instance of LSTMConfig"):
         BiLMConfig(lstm={})

@@ -1,10 +1,12 @@
 """The declaration and checks of settings, which the command line and configurations share."""
 
 import dataclasses
+import json
 import math
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import pydantic
 import pytest
 
 from elmo_tf.settings import (
@@ -13,57 +15,66 @@ from elmo_tf.settings import (
     Rate,
     Text,
     Texts,
-    allowed_values,
-    changeable,
+    check_exclusive,
     check_same_settings,
     checked_dataclass,
-    parse_value,
-    setting,
+    resumed_settings,
     settings_as_json,
-    settings_of,
 )
 
 
 @checked_dataclass
 class Settings:
+    RECORD: ClassVar = "record.json"
     EXCLUSIVE: ClassVar = (("steps", "epochs"),)
+    CHANGEABLE: ClassVar = ("workdir", "epochs", "resume")
 
-    files: Texts = setting(min_length=1)
-    steps: Count | None = setting(None)
-    epochs: Positive | None = changeable(None)
+    files: Annotated[Texts, pydantic.Field(min_length=1)]
+    workdir: Text = "w"
+    steps: Count | None = None
+    epochs: Positive | None = None
     rate: Rate = 0.5
     form: Literal["a", "b"] = "a"
-    name: Text = setting("x", place="part.name")
     flag: bool = False
-    share: float = setting(1.0, gt=0, le=1)
+    resume: bool = False
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _with_record(cls, given: Any) -> Any:
+        return resumed_settings(cls, given)
 
     def __post_init__(self):
+        check_exclusive(self)
         if self.flag and self.form == "b":
             raise ValueError("`flag` needs `form` a.")
+
+
+@checked_dataclass(strict=True)
+class Strict:
+    size: Count = pydantic.Field(3, alias="n_size")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps": 0}, "`steps` must be an integer of at least 1. Received: 0"),
-        ({"steps": True}, "`steps` must be an integer of at least 1. Received: True"),
-        ({"steps": "3"}, "`steps` must be an integer of at least 1. Received: '3'"),
-        ({"steps": 3.0}, "`steps` must be an integer of at least 1. Received: 3.0"),
-        ({"epochs": math.nan}, "`epochs` must be a number above 0. Received: nan"),
-        ({"epochs": math.inf}, "`epochs` must be a number above 0. Received: inf"),
-        ({"rate": 1.0}, "`rate` must be a number of at least 0 and below 1. Received: 1.0"),
-        ({"share": 1.5}, "`share` must be a number above 0 and of at most 1. Received: 1.5"),
-        ({"form": "c"}, "`form` must be one of a, b. Received: 'c'"),
-        ({"flag": 1}, "`flag` must be true or false. Received: 1"),
-        ({"name": ""}, "`part.name` must be a string. Received: ''"),
-        ({"files": ()}, "`files` must be one or more strings. Received: ()"),
-        ({"files": [3]}, "`files` must be one or more strings. Received: 3"),
+        ({"steps": 0}, "`steps`: Input should be greater than or equal to 1. Received: 0"),
+        ({"steps": "x"}, "`steps`: Input should be a valid integer"),
+        ({"epochs": math.nan}, "`epochs`: Input should be a finite number. Received: nan"),
+        ({"rate": 1.0}, "`rate`: Input should be less than 1. Received: 1.0"),
+        ({"form": "c"}, "`form`: Input should be 'a' or 'b'. Received: 'c'"),
+        (
+            {"workdir": ""},
+            "`workdir`: Value should have at least 1 item after validation, not 0. Received: ''",
+        ),
+        ({"files": ()}, "`files`: Value should have at least 1 item after validation, not 0."),
+        ({"files": [3]}, "`files`: Input should be a valid string. Received: 3"),
         ({"steps": 1, "epochs": 2}, "`steps` and `epochs` exclude each other: pass one of them."),
         ({"flag": True, "form": "b"}, "`flag` needs `form` a."),
-        ({"epoch": 2}, "Unknown key `epoch` in `Settings`. Did you mean `epochs`?"),
+        ({"epoch": 2}, "Unknown key `epoch`. Did you mean `epochs`?"),
+        ({"zzz": 2}, "Unknown key `zzz`. Allowed: files, workdir, steps,"),
     ],
 )
-def test_an_error_of_one_line_names_the_setting_and_allowed_values(change, message):
+def test_an_error_of_one_line_names_the_setting_and_what_is_allowed(change, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the text is compared below
         Settings(**{"files": "a", **change})
     assert str(error.value).startswith(message)
@@ -72,8 +83,8 @@ def test_an_error_of_one_line_names_the_setting_and_allowed_values(change, messa
 
 
 def test_settings_are_frozen_dataclasses_of_paths_lists_and_numbers():
-    config = Settings([Path("a"), "b"], epochs=2, name=Path("c"))
-    assert (config.files, config.epochs, config.name) == (("a", "b"), 2.0, "c")
+    config = Settings([Path("a"), "b"], Path("c"), epochs=2)
+    assert (config.files, config.workdir, config.epochs) == (("a", "b"), "c", 2.0)
     config = Settings(Path("a"), steps=2)
     assert dataclasses.replace(config, steps=3) == Settings("a", steps=3)
     assert hash(config) == hash(Settings("a", steps=2))
@@ -82,20 +93,27 @@ def test_settings_are_frozen_dataclasses_of_paths_lists_and_numbers():
         config.steps = 4
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        *(("steps", "3", 3), ("epochs", "0.5", 0.5), ("form", "b", "b"), ("files", "a b", "a b")),
-        *(("steps", "x", None), ("epochs", "inf", None), ("form", "c", None)),
-    ],
-)
-def test_values_are_parsed_from_text_and_others_refused(name, text, value):
-    field = settings_of(Settings)[name]
-    if value is not None:
-        assert parse_value(field, text) == value
-        return
-    with pytest.raises(ValueError, match=f"^must be {allowed_values(field)}, not '{text}'$"):
-        parse_value(field, text)
+@pytest.mark.parametrize("value", ["3", True, 3.0, 0])
+def test_strict_settings_take_the_types_of_json_by_name_and_by_key(value):
+    assert Strict(size=4) == Strict(n_size=4)
+    with pytest.raises(ValueError, match=r"`n_size`: Input should be .*Received: "):
+        Strict(n_size=value)
+
+
+def test_a_resumed_run_has_the_settings_of_its_record_unless_others_are_given(tmp_path):
+    record = {"files": ["x"], "steps": 3, "rate": 0.25, "removed_since": 1}
+    with pytest.raises(ValueError, match="`files` is missing"):
+        Settings(workdir=tmp_path, resume=True)
+    (tmp_path / "record.json").write_text(json.dumps({"settings": record}))
+    resumed = Settings(workdir=tmp_path, resume=True)
+    assert (resumed.files, resumed.steps, resumed.rate) == (("x",), 3, 0.25)
+    changed = Settings("y", tmp_path, epochs=2, resume=True)
+    assert (changed.files, changed.steps, changed.epochs) == (("y",), None, 2.0)
+    assert Settings("y", tmp_path).rate == 0.5
+    for text in ("{", "[]"):
+        (tmp_path / "record.json").write_text(text)
+        with pytest.raises(ValueError, match=r"record\.json is damaged: "):
+            Settings(workdir=tmp_path, resume=True)
 
 
 def test_only_changeable_settings_may_differ_when_a_run_is_resumed():

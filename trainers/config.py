@@ -1,24 +1,24 @@
 """The settings of a pretraining run."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+import pydantic
+from cyclopts import Parameter
 
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.settings import (
-    ClipNorm,
     Count,
-    MovingAverage,
     Natural,
     NonNegative,
-    OverwriteRun,
     Positive,
     Rate,
-    RunSettings,
     Text,
     Texts,
-    changeable,
+    check_exclusive,
     checked_dataclass,
-    setting,
+    fill_settings,
+    resumed_settings,
     settings_as_json,
 )
 
@@ -45,16 +45,71 @@ RECIPES = {
 }
 
 
-def _by_recipe(name: str) -> str:
-    return ", ".join(f"{values[name]} in the {recipe} recipe" for recipe, values in RECIPES.items())
-
-
 @checked_dataclass
-class PretrainConfig(RunSettings):
-    """The settings of a pretraining run. Each field declares its type, range and meaning.
+class PretrainConfig:
+    """The settings of a pretraining run.
 
-    A setting that is None has the default that its help names. The defaults suit runs
-    on one machine; `recipe="paper"` selects the published settings.
+    A setting that is None has the default that is named here. The defaults suit runs on one
+    machine; `recipe="paper"` selects the published settings. With `resume`, settings that are not
+    given are those of the run in `workdir`.
+
+    Args:
+        corpus: training text: files or patterns, one tokenized sentence per line; .gz is
+            decompressed.
+        workdir: directory for all results; it becomes a checkpoint directory.
+        vocab: vocabulary file, written by elmo-tf vocab; by default the 100,000 most frequent
+            tokens of the text, without those that occur once.
+        input_format: format of the texts; fasta: protein sequences, a token per residue; by
+            default chosen by the file name.
+        valid: held-out text, in the format of the corpus; its perplexity is measured, and the best
+            weights are kept in best/.
+        preset: size of the biLM; by default small, without options and start_from.
+        options: options.json with the shape of the biLM, instead of a preset.
+        start_from: checkpoint whose shape and weights to start from: directory, archive, URL or
+            name, such as small-en; tokens in both vocabularies keep their softmax weights; by
+            default the weights are randomly initialized.
+        word_input: read tokens from an embedding table instead of characters.
+        tie_softmax: with word_input: use one table for input and softmax.
+        forward_only: train the forward direction only.
+        recipe: defaults of batch_size, optimizer, schedule, warmup_steps and dropout: default suits
+            one machine (32, adamw, cosine, 200, 0), paper has the published values (128, adagrad,
+            constant, 0, 0.1).
+        steps: total number of steps, including those before a resume; by default by epochs.
+        epochs: number of passes through the corpus, above 0; may be a fraction; by default 10,
+            without steps.
+        batch_size: text streams processed in parallel (batch rows), of all replicas together; by
+            default that of the recipe.
+        unroll: tokens of each batch row per step.
+        accumulate: number of parts in which a batch is computed, one after the other, to save
+            memory; must divide the batch size.
+        num_sampled: negative samples of the softmax, per direction and step.
+        optimizer: optimizer of all weights; by default that of the recipe.
+        learning_rate: highest learning rate, above 0; by default 0.2 for adagrad, 0.001 for adam;
+            for adamw, 0.002 with start_from, or else 0.002 to 0.01 by the number of LSTM cells and
+            steps.
+        schedule: learning rate schedule after the warm-up; cosine ends at a tenth of the highest
+            rate; by default that of the recipe.
+        warmup_steps: steps during which the learning rate rises linearly, at most half of all
+            steps; 0 for no warm-up; by default that of the recipe.
+        weight_decay: weight decay of the optimizer adamw, at least 0; each step multiplies it by
+            the learning rate.
+        dropout: dropout rate of the biLM, from 0 to below 1; by default that of the recipe.
+        clip_norm: maximum of the global gradient norm, above 0; larger gradients are scaled down.
+        ema: evaluate and save a moving average of the weights, with at most this decay per step,
+            such as 0.999; 0 for none.
+        precision: precision of matrix products; mixed_bfloat16 is faster on processors and GPUs
+            with bfloat16 instructions.
+        seed: random seed of initial weights, text order, dropout and negative samples, from 0 to
+            2147483647.
+        eval_every: steps between two evaluations of the held-out text; by default a tenth of all
+            steps.
+        save_every: steps between two saves.
+        save_minutes: also save when this many minutes, above 0, have passed since the last save;
+            off by default.
+        tensorboard: write losses, gradient norms and learning rates for TensorBoard.
+        resume: resume from the last save in the work directory, with its settings unless others are
+            given; if there is no save yet, start from the beginning.
+        overwrite: delete the results in the work directory, and start from the beginning.
 
     Raises:
         ValueError: a value is out of its range, or two settings exclude each other.
@@ -71,145 +126,58 @@ class PretrainConfig(RunSettings):
         ("steps", "epochs"),
         ("resume", "overwrite"),
     )
+    # May change when a run is resumed; but not the contents of the text, see `check_corpus`, nor
+    # the shape of the biLM.
+    CHANGEABLE: ClassVar = (
+        *("corpus", "workdir", "vocab", "input_format", "valid", "preset", "start_from"),
+        *("word_input", "tie_softmax", "forward_only", "recipe", "steps", "epochs", "accumulate"),
+        *("num_sampled", "eval_every", "save_every", "save_minutes", "tensorboard", "resume"),
+        "overwrite",
+    )
 
-    # The text itself must not change, see `check_corpus`, nor the shape of the biLM.
-    corpus: Texts = changeable(
-        min_length=1,
-        group="text and results",
-        metavar="GLOB",
-        help="training text: files or patterns, one tokenized sentence per line; .gz is "
-        "decompressed",
-    )
-    vocab: Text | None = changeable(
-        None,
-        "vocabulary file, written by elmo-tf vocab",
-        default_help=f"the {MAX_TOKENS:,} most frequent tokens of the text, without those that "
-        "occur once",
-        kw_only=True,
-    )
-    workdir: Text = changeable(
-        metavar="DIR", help="directory for all results; it becomes a checkpoint directory"
-    )
-    input_format: Literal["text", "fasta"] | None = changeable(
-        None,
-        "format of --corpus and --valid; fasta: protein sequences, a token per residue",
-        default_help="by the file name",
-    )
-    valid: Texts = changeable(
-        (),
-        "held-out text, in the format of --corpus; its perplexity is measured, and the best "
-        "weights are kept in best/",
-        metavar="GLOB",
-    )
-    preset: Literal[*PRESETS] | None = changeable(
-        None, "size of the biLM", group="model", default_help="small, without --options and --from"
-    )
-    options: Any = setting(None, "options.json with the shape of the biLM, instead of --preset")
-    start_from: Text | None = changeable(
-        None,
-        "checkpoint whose shape and weights to start from: directory, archive, URL or name, "
-        "such as small-en; tokens in both vocabularies keep their softmax weights",
-        metavar="CHECKPOINT",
-        name="--from",
-        default_help="random initialization",
-    )
-    word_input: bool = changeable(
-        False, "read tokens from an embedding table instead of characters"
-    )
-    tie_softmax: bool = changeable(False, "with --word-input: use one table for input and softmax")
-    forward_only: bool = changeable(False, "train the forward direction only")
-    # The settings that it decides are recorded.
-    recipe: Literal[*RECIPES] = changeable(
-        "default",
-        "defaults of the settings below: default suits one machine, paper has the published values",
-        group="optimization",
-    )
-    steps: Count | None = changeable(
-        None, "total number of steps, including those before a resume", default_help="by --epochs"
-    )
-    epochs: Positive | None = changeable(
-        None,
-        "number of passes through the corpus, above 0; may be a fraction",
-        default_help=f"{DEFAULT_EPOCHS}, without --steps",
-    )
-    batch_size: Count | None = setting(
-        None,
-        "text streams processed in parallel (batch rows), of all replicas together",
-        default_help=_by_recipe("batch_size"),
-    )
-    unroll: Count = setting(20, "tokens of each batch row per step")
-    accumulate: Count = changeable(
-        1,
-        "number of parts in which a batch is computed, one after the other, to save memory; "
-        "must divide --batch-size",
-    )
-    num_sampled: Count = changeable(8192, "negative samples of the softmax, per direction and step")
-    optimizer: Literal["adagrad", "adam", "adamw"] | None = setting(
-        None, "optimizer of all weights", default_help=_by_recipe("optimizer")
-    )
-    learning_rate: Positive | None = setting(
-        None,
-        "highest learning rate, above 0",
-        default_help="0.2 for adagrad, 0.001 for adam; for adamw, 0.002 with --from, or else 0.002 "
-        "to 0.01 by the number of LSTM cells and steps",
-    )
-    schedule: Literal["constant", "inverse_sqrt", "cosine"] | None = setting(
-        None,
-        "learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
-        default_help=_by_recipe("schedule"),
-    )
-    warmup_steps: Natural | None = setting(
-        None,
-        "steps during which the learning rate rises linearly, at most half of all steps; 0 "
-        "for no warm-up",
-        default_help=_by_recipe("warmup_steps"),
-    )
-    weight_decay: NonNegative = setting(
-        0.0,
-        "weight decay of --optimizer adamw, at least 0; each step multiplies it by the "
-        "learning rate",
-    )
-    dropout: Rate | None = setting(
-        None, "dropout rate of the biLM, from 0 to below 1", default_help=_by_recipe("dropout")
-    )
-    clip_norm: ClipNorm = 10.0
-    ema: MovingAverage = 0.0
-    precision: Literal["float32", "mixed_bfloat16"] = setting(
-        "float32",
-        "precision of matrix products; mixed_bfloat16 is faster on processors and GPUs with "
-        "bfloat16 instructions",
-    )
-    seed: int = setting(
-        0,
-        "random seed of initial weights, text order, dropout and negative samples, from 0 to "
-        "2147483647",
-        ge=0,
-        lt=2**31,
-    )
-    eval_every: Count | None = changeable(
-        None,
-        "steps between two evaluations of --valid",
-        group="saving and monitoring",
-        default_help="a tenth of all steps",
-    )
-    save_every: Count = changeable(1000, "steps between two saves")
-    save_minutes: Positive | None = changeable(
-        None,
-        "also save when this many minutes, above 0, have passed since the last save",
-        default_help="off",
-    )
-    tensorboard: bool = changeable(
-        False, "write losses, gradient norms and learning rates for TensorBoard"
-    )
-    resume: bool = changeable(
-        False,
-        "resume from the last save in --workdir, with its settings unless others are given; "
-        "if there is no save yet, start from the beginning",
-    )
-    overwrite: OverwriteRun = False
+    corpus: Annotated[Texts, pydantic.Field(min_length=1)]
+    workdir: Text
+    vocab: Text | None = dataclasses.field(default=None, kw_only=True)
+    input_format: Literal["text", "fasta"] | None = None
+    valid: Texts = ()
+    preset: Literal[*PRESETS] | None = None
+    options: Any = None
+    start_from: Annotated[Text | None, Parameter(name="--from")] = None
+    word_input: bool = False
+    tie_softmax: bool = False
+    forward_only: bool = False
+    recipe: Literal[*RECIPES] = "default"
+    steps: Count | None = None
+    epochs: Positive | None = None
+    batch_size: Count | None = None
+    unroll: Count = 20
+    accumulate: Count = 1
+    num_sampled: Count = 8192
+    optimizer: Literal["adagrad", "adam", "adamw"] | None = None
+    learning_rate: Positive | None = None
+    schedule: Literal["constant", "inverse_sqrt", "cosine"] | None = None
+    warmup_steps: Natural | None = None
+    weight_decay: NonNegative = 0.0
+    dropout: Rate | None = None
+    clip_norm: Positive = 10.0
+    ema: Rate = 0.0
+    precision: Literal["float32", "mixed_bfloat16"] = "float32"
+    seed: Annotated[int, pydantic.Field(ge=0, lt=2**31)] = 0
+    eval_every: Count | None = None
+    save_every: Count = 1000
+    save_minutes: Positive | None = None
+    tensorboard: bool = False
+    resume: bool = False
+    overwrite: bool = False
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _with_record(cls, given: Any) -> Any:
+        return resumed_settings(cls, given)
 
     def __post_init__(self):
-        self._fill(**RECIPES[self.recipe])
+        check_exclusive(self)
+        fill_settings(self, **RECIPES[self.recipe])
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(
                 "`weight_decay` is for the optimizer adamw. "

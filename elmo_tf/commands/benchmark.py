@@ -4,32 +4,37 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from elmo_tf.commands.options import CHECKPOINT, ReportOptions, markdown_table, subcommand
-from elmo_tf.settings import Count, Text, checked_dataclass, setting
+from cyclopts.types import PositiveInt
+
+from elmo_tf.commands.options import PRINTED, Model, Report, markdown_table
 
 # More than this makes the less exact precision worthwhile.
 _WORTHWHILE = 1.1
 
 
-@checked_dataclass(kw_only=True)
-class _BenchmarkOptions(ReportOptions):
-    model: Text = setting(is_positional=True, metavar="MODEL", help=CHECKPOINT)
-    turns: Count = setting(3, "turns of each precision; the results are medians")
-    tokens_per_turn: Count = setting(10_000, "tokens per turn of sentences")
+def benchmark(
+    model: Model,
+    /,
+    *,
+    turns: PositiveInt = 3,
+    tokens_per_turn: PositiveInt = 10_000,
+    report: Report = PRINTED,
+) -> None:
+    """Measure how fast a biLM embeds on this machine, in float32 and bfloat16.
 
-
-@subcommand("elmo-tf benchmark small-en")
-def benchmark(options: _BenchmarkOptions) -> None:
-    """Measure how fast a biLM embeds on this machine, in float32 and bfloat16."""
-    options.check_report()
+    Args:
+        turns: turns of each precision; the results are medians.
+        tokens_per_turn: tokens per turn of sentences.
+    """
+    report.check()
     from elmo_tf.cores import num_cores
     from elmo_tf.evaluation.speed import measure_speed
 
-    speeds = measure_speed(options.model, options.turns, options.tokens_per_turn)
+    speeds = measure_speed(model, turns, tokens_per_turn)
     results: dict[str, Any] = {name: speed._asdict() for name, speed in speeds.items()}
     advice = _advice({name: speed.tokens_per_second for name, speed in speeds.items()})
     about = {"processor": _processor(), "cores": num_cores(), "precisions": results}
-    options.report({**about, "advice": advice}, lambda: f"{_table(about)}\n\n{advice}")
+    report.write({**about, "advice": advice}, lambda: f"{_table(about)}\n\n{advice}")
 
 
 def _advice(rates: Mapping[str, float]) -> str:

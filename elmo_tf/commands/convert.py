@@ -1,51 +1,44 @@
 """The subcommand `convert`: any supported checkpoint ─► the published format."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from absl import logging
+from cyclopts import Parameter
 
-from elmo_tf.commands.options import CHECKPOINT, Overwrite, subcommand
-from elmo_tf.settings import Texts, checked_dataclass, setting
-
-
-@checked_dataclass(kw_only=True)
-class _ConvertOptions:
-    source: Texts = setting(
-        is_positional=True,
-        metavar="SOURCE",
-        help=f"{CHECKPOINT}; or two files (options and weights), or the prefix of a TensorFlow 1 "
-        "checkpoint (run/model.ckpt-1250)",
-    )
-    target: str = setting(
-        is_positional=True,
-        metavar="TARGET_DIR",
-        help="new checkpoint directory; softmax.hdf5 and vocab.txt are converted too if SOURCE has "
-        "them",
-    )
-    warm_start: Texts = setting(
-        (),
-        "run the biLM over this text and store the final LSTM state as the initial state of every "
-        "sentence; for checkpoints that were trained with carried state",
-        metavar="GLOB",
-    )
-    dtype: Literal["float32", "float16"] = setting(
-        "float32",
-        "number format of the weights; float16 halves the file, but some other implementations "
-        "cannot read it",
-    )
-    format: Literal["hdf5", "safetensors"] = setting(
-        "hdf5", "format of the weights; the original and AllenNLP read hdf5"
-    )
-    card: bool = setting(
-        False, "also write README.md with the metadata that the Hugging Face Hub reads"
-    )
-    overwrite: Overwrite = False
+from elmo_tf.commands.options import CHECKPOINT, Overwrite
 
 
-@subcommand("elmo-tf convert run converted")
-def convert(options: _ConvertOptions) -> None:
-    """Convert any supported checkpoint to options.json and weights.hdf5 or .safetensors."""
+def convert(
+    source: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help=f"{CHECKPOINT}; or two files (options and weights), or the prefix of a TensorFlow "
+            "1 checkpoint (run/model.ckpt-1250)"
+        ),
+    ],
+    target_dir: str,
+    /,
+    *,
+    warm_start: tuple[str, ...] = (),
+    dtype: Literal["float32", "float16"] = "float32",
+    format: Literal["hdf5", "safetensors"] = "hdf5",
+    card: bool = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Convert any supported checkpoint to options.json and weights.hdf5 or .safetensors.
+
+    Args:
+        target_dir: new checkpoint directory; softmax.hdf5 and vocab.txt are converted too if SOURCE
+            has them.
+        warm_start: run the biLM over this text (files or patterns) and store the final LSTM state
+            as the initial state of every sentence; for checkpoints that were trained with carried
+            state.
+        dtype: number format of the weights; float16 halves the file, but some other implementations
+            cannot read it.
+        format: format of the weights; the original and AllenNLP read hdf5.
+        card: also write README.md with the metadata that the Hugging Face Hub reads.
+    """
     from elmo_tf.checkpoints.formats import SOFTMAX_FILE, VOCABULARY_FILE, in_all_formats
     from elmo_tf.checkpoints.load import open_checkpoint
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm, save_softmax
@@ -54,26 +47,24 @@ def convert(options: _ConvertOptions) -> None:
     from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.reading import sentence_files
 
-    if options.format == "safetensors":
+    if format == "safetensors":
         require_extra("safetensors", "huggingface", "The format safetensors")
-    texts = sentence_files(options.warm_start)
-    source = options.source
-    source = source[0] if len(source) == 1 else tuple(source)
+    texts = sentence_files(warm_start)
     known = (*BILM_FILES, *(path.name for path in in_all_formats(Path(SOFTMAX_FILE))))
     with (
-        atomic_directory(options.target, options.overwrite, known) as part,
-        open_checkpoint(source) as checkpoint,
+        atomic_directory(target_dir, overwrite, known) as part,
+        open_checkpoint(source[0] if len(source) == 1 else source) as checkpoint,
     ):
         vocabulary = checkpoint.vocabulary()  # read before the model is loaded
         bilm = checkpoint.bilm()
         if texts:
             bilm.warm_start(read_sentences(texts))
-        save_bilm(bilm, part, options.format, options.dtype, options.card)
+        save_bilm(bilm, part, format, dtype, card)
         if vocabulary is not None:
             vocabulary.save(Path(part, VOCABULARY_FILE))
         if checkpoint.has_softmax:
             softmax = checkpoint.softmax(bilm, None if vocabulary is None else len(vocabulary))
-            save_softmax(softmax, part, options.format, options.dtype)
+            save_softmax(softmax, part, format, dtype)
             if vocabulary is None:
                 logging.warning("The softmax needs its vocabulary: add %s.", VOCABULARY_FILE)
-    logging.info("Wrote %s.", options.target)
+    logging.info("Wrote %s.", target_dir)

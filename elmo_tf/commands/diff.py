@@ -2,53 +2,54 @@
 
 from typing import Any
 
+from cyclopts.types import PositiveFloat
+
 from elmo_tf.commands.options import (
+    PRINTED,
     InputFormat,
     Layers,
     Model,
-    ReportOptions,
+    Report,
     TokenColumn,
     markdown_table,
-    subcommand,
 )
-from elmo_tf.settings import Positive, checked_dataclass, setting
 
 DIFFERENT = 3  # exit status
 
 
-@checked_dataclass(kw_only=True)
-class _DiffOptions(ReportOptions):
-    old: str = setting(
-        is_positional=True,
-        metavar="OLD",
-        help="vectors, as written by elmo-tf embed (.hdf5, .parquet), or HDF5 with one dataset per "
-        "sentence, as of AllenNLP and ELMoForManyLangs",
-    )
-    model: Model
-    text: str = setting(is_positional=True, metavar="TEXT", help="the text, as for elmo-tf embed")
-    layers: Layers = "all"
-    tolerance: Positive = setting(1e-5, "largest difference of equal vectors")
-    input_format: InputFormat = None
-    token_column: TokenColumn = None
+def diff(
+    old: str,
+    model: Model,
+    text: str,
+    /,
+    *,
+    layers: Layers = "all",
+    tolerance: PositiveFloat = 1e-5,
+    input_format: InputFormat = None,
+    token_column: TokenColumn = None,
+    report: Report = PRINTED,
+) -> int | None:
+    """Compare a file of vectors with what a model computes.
 
+    Exit status: 0 if all vectors are equal within the tolerance, 3 if not.
 
-@subcommand(
-    "elmo-tf embed small-en text.txt old.hdf5 && elmo-tf diff old.hdf5 small-en text.txt",
-    epilog="Exit status: 0 if all vectors are equal within the tolerance, 3 if not.",
-)
-def diff(options: _DiffOptions) -> int | None:
-    """Compare a file of vectors with what a model computes."""
-    options.check_report()
+    Args:
+        old: vectors, as written by elmo-tf embed (.hdf5, .parquet), or HDF5 with one dataset per
+            sentence, as of AllenNLP and ELMoForManyLangs.
+        text: the text, as for elmo-tf embed.
+        tolerance: largest difference of equal vectors.
+    """
+    report.check()
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.differences import compare_vectors
     from elmo_tf.evaluation.stored_vectors import StoredVectors
     from elmo_tf.text.sentence_files import sentence_reader
 
-    old = StoredVectors(options.old)
-    sentences = list(sentence_reader(options.text, options.input_format, options.token_column)())
-    embedder = Embedder(options.model, options.layers)
-    result = compare_vectors(old, embedder, sentences, options.tolerance)
-    options.report(result, lambda: _markdown(result))
+    vectors = StoredVectors(old)
+    sentences = list(sentence_reader(text, input_format, token_column)())
+    embedder = Embedder(model, layers)
+    result = compare_vectors(vectors, embedder, sentences, tolerance)
+    report.write(result, lambda: _markdown(result))
     return None if result["equal"] else DIFFERENT
 
 

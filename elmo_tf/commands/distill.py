@@ -1,66 +1,59 @@
 """The subcommand `distill`: a biLM ─► static word vectors."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from absl import logging
+from cyclopts.types import PositiveInt
 
-from elmo_tf.commands.options import Model, Overwrite, Precision, subcommand
-from elmo_tf.settings import Count, Texts, checked_dataclass, setting, settings_of
-
-_OF_CORPUS = ("layers", "min_count", "max_size", "precision")
+from elmo_tf.commands.options import Model, Overwrite, Precision, WrongCallError
 
 
-@checked_dataclass(kw_only=True)
-class _DistillOptions:
-    EXCLUSIVE: ClassVar = (("vocab", "corpus"),)
+def distill(
+    model: Model,
+    /,
+    *,
+    output: str,
+    vocab: str | None = None,
+    corpus: tuple[str, ...] = (),
+    layers: Literal["average", "top"] = "average",
+    min_count: PositiveInt = 1,
+    max_size: PositiveInt | None = None,
+    precision: Precision = "float32",
+    overwrite: Overwrite = False,
+) -> None:
+    """Write one static vector per word, in word2vec's format.
 
-    model: Model
-    vocab: str | None = setting(
-        None, "words, one per line: the vectors are those of the biLM's layer 0, without context"
-    )
-    corpus: Texts = setting(
-        (),
-        "text, one tokenized sentence per line: the vector of a word is the mean over its "
-        "occurrences",
-        metavar="GLOB",
-    )
-    output: str = setting(
-        help="word2vec's text format, or its binary format if the name ends in .bin"
-    )
-    overwrite: Overwrite = False
-    layers: Literal["average", "top"] = setting(
-        "average", "vectors to average, see elmo-tf embed", group="with --corpus"
-    )
-    min_count: Count = setting(1, "leave out words rarer than N")
-    max_size: Count | None = setting(None, "most frequent words to keep", default_help="all")
-    precision: Precision = "float32"
-
-    def __post_init__(self):
-        if self.vocab is None and not self.corpus:
-            raise ValueError("one of the options --vocab --corpus is required")
-        given = any(
-            getattr(self, name) != settings_of(type(self))[name].default for name in _OF_CORPUS
-        )
-        if self.vocab is not None and given:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in _OF_CORPUS)
-            raise ValueError(f"{names} are only for --corpus: layer 0 has no context")
-
-
-@subcommand("elmo-tf distill small-en --corpus text.txt --output vectors.txt")
-def distill(options: _DistillOptions) -> None:
-    """Write one static vector per word, in word2vec's format."""
+    Args:
+        output: word2vec's text format, or its binary format if the name ends in .bin.
+        vocab: words, one per line: the vectors are those of the biLM's layer 0, without context.
+        corpus: text, one tokenized sentence per line (files or patterns): the vector of a word is
+            the mean over its occurrences.
+        layers: with --corpus: vectors to average, see elmo-tf embed.
+        min_count: with --corpus: leave out rarer words.
+        max_size: with --corpus: most frequent words to keep; all by default.
+    """
     from elmo_tf.embedding.distillation import write_word_vectors
     from elmo_tf.files import refuse_file
 
-    refuse_file(options.output, options.overwrite)
-    how = _of_corpus if options.vocab is None else _of_vocabulary
-    words, dim, vectors = how(options)
-    write_word_vectors(options.output, words, vectors, dim)
-    logging.info("%s holds %s vectors of %d dimensions.", options.output, f"{len(words):,}", dim)
+    if bool(vocab) == bool(corpus):
+        raise WrongCallError("pass one of --vocab and --corpus")
+    if vocab and (layers, min_count, max_size, precision) != ("average", 1, None, "float32"):
+        raise WrongCallError(
+            "--layers, --min-count, --max-size, --precision are only for --corpus: layer 0 has no "
+            "context"
+        )
+    refuse_file(output, overwrite)
+    words, dim, vectors = (
+        _of_vocabulary(model, vocab)
+        if vocab
+        else _of_corpus(model, corpus, layers, min_count, max_size, precision)
+    )
+    write_word_vectors(output, words, vectors, dim)
+    logging.info("%s holds %s vectors of %d dimensions.", output, f"{len(words):,}", dim)
 
 
-def _of_vocabulary(options: Any) -> tuple[list[str], int, Iterable[Any]]:
+def _of_vocabulary(model: str, vocab: str) -> tuple[list[str], int, Iterable[Any]]:
     """Words, the dimension, and the words' vectors of layer 0."""
     from elmo_tf.checkpoints.load import load_bilm
     from elmo_tf.embedding.distillation import token_vectors
@@ -68,19 +61,26 @@ def _of_vocabulary(options: Any) -> tuple[list[str], int, Iterable[Any]]:
     from elmo_tf.text.reading import read_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS
 
-    lines = (line.strip() for line in read_lines(options.vocab))
+    lines = (line.strip() for line in read_lines(vocab))
     words = list(dict.fromkeys(word for word in lines if word and word not in SPECIAL_TOKENS))
     for word in words:
         if word.split() != [word]:
-            raise ValueError(f"{options.vocab}: {word!r} is not one word.")
+            raise ValueError(f"{vocab}: {word!r} is not one word.")
     if not words:
-        raise ValueError(f"{options.vocab} has no words.")
-    bilm = load_bilm(options.model)
+        raise ValueError(f"{vocab} has no words.")
+    bilm = load_bilm(model)
     vectors = progress_over(token_vectors(bilm, words), len(words), "encoding", "words")
     return words, bilm.config.lstm.projection_dim, vectors
 
 
-def _of_corpus(options: Any) -> tuple[list[str], int, Iterable[Any]]:
+def _of_corpus(
+    model: str,
+    corpus: tuple[str, ...],
+    layers: str,
+    min_count: int,
+    max_size: int | None,
+    precision: str,
+) -> tuple[list[str], int, Iterable[Any]]:
     """Words, the dimension, and the means of the words' contextual vectors."""
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.distillation import mean_vectors
@@ -90,16 +90,16 @@ def _of_corpus(options: Any) -> tuple[list[str], int, Iterable[Any]]:
     from elmo_tf.text.sentence_files import reported_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-    files = sentence_files(options.corpus)
+    files = sentence_files(corpus)
     check_tokens(files)
     vocabulary = Vocabulary.build(
         progress_over(reported_lines(files, format=None), None, "counting", "lines"),
-        options.min_count,
-        None if options.max_size is None else options.max_size + len(SPECIAL_TOKENS),
+        min_count,
+        None if max_size is None else max_size + len(SPECIAL_TOKENS),
     )
     words = list(vocabulary.tokens[len(SPECIAL_TOKENS) :])
     if not words:
-        raise ValueError(f"No word occurs at least {options.min_count} times (--min-count).")
-    embedder = Embedder(options.model, options.layers, options.precision)
+        raise ValueError(f"No word occurs at least {min_count} times (--min-count).")
+    embedder = Embedder(model, layers, precision)
     sentences = progress_over(read_sentences(files), None, "embedding", "sentences")
     return words, embedder.dim, mean_vectors(embedder, sentences, words)

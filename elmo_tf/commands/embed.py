@@ -1,7 +1,8 @@
 """The subcommand `embed`: sentences in files ─► vectors in files, on one machine or many."""
 
-import dataclasses
 from typing import Any, Literal
+
+from cyclopts.types import PositiveInt
 
 from elmo_tf.commands.options import (
     BatchTokens,
@@ -11,90 +12,103 @@ from elmo_tf.commands.options import (
     Overwrite,
     Precision,
     TokenColumn,
+    WrongCallError,
     print_json,
     stdin_in_a_file,
-    subcommand,
 )
-from elmo_tf.settings import Count, checked_dataclass, setting
 
 
-@checked_dataclass(kw_only=True)
-class _EmbedOptions:
-    model: Model
-    input: str = setting(
-        is_positional=True,
-        metavar="INPUT",
-        help="one tokenized sentence per line, CoNLL columns (.conll, .conllu, …), or proteins in "
-        "FASTA (.fasta, .fa, .faa); .gz is decompressed; - is stdin, which cannot be resumed",
-    )
-    output: str = setting(
-        is_positional=True,
-        metavar="OUTPUT.hdf5",
-        help="output; its suffix chooses the format: .hdf5 (one dataset per line, named from 0; "
-        "of FASTA, by its identifier), "
-        ".parquet (directory of shards) or, with --pool mean, .npy (one array, a row per line)",
-    )
-    layers: Layers = "all"
-    precision: Precision = "float32"
-    batch_tokens: BatchTokens = 4096
-    overwrite: Overwrite = False
-    tokenize: str | None = setting(
-        None,
-        "INPUT is raw text: split each line into sentences and tokens with spaCy's tokenizer of "
-        "this language (en, de, …, or xx for any); OUTPUT.tokens.jsonl has the line, the tokens "
-        "and their character offsets of each array",
-        group="input",
-        metavar="LANG",
-    )
-    input_format: InputFormat = None
-    token_column: TokenColumn = None
-    dtype: Literal["float32", "float16"] = setting(
-        "float32", "number format of the vectors", group="output"
-    )
-    pool: Literal["none", "mean"] = setting("none", "mean: one mean vector per sentence")
-    forget_sentences: bool = setting(False, "do not store the sentences beside their vectors")
-    use_sentence_keys: bool = setting(False, "name HDF5 datasets by their sentences")
-    cluster: str | None = setting(
-        None,
-        "run on a Ray cluster: auto (the running cluster of this machine), local (a new one on "
-        "this machine) or ray://HOST:10001. INPUT is then a file pattern in quotation marks, "
-        "OUTPUT a directory of Parquet shards",
-        group="many machines (Ray)",
-        metavar="ADDRESS",
-    )
-    workers: Count | None = setting(
-        None, "workers, each with its own model", default_help="one per core"
-    )
-    cores_per_worker: Count | None = setting(None, "cores of a worker", default_help="1")
+def embed(
+    model: Model,
+    input: str,
+    output: str,
+    /,
+    *,
+    layers: Layers = "all",
+    precision: Precision = "float32",
+    batch_tokens: BatchTokens = 4096,
+    overwrite: Overwrite = False,
+    tokenize: str | None = None,
+    input_format: InputFormat = None,
+    token_column: TokenColumn = None,
+    dtype: Literal["float32", "float16"] = "float32",
+    pool: Literal["none", "mean"] = "none",
+    forget_sentences: bool = False,
+    use_sentence_keys: bool = False,
+    cluster: str | None = None,
+    workers: PositiveInt | None = None,
+    cores_per_worker: PositiveInt | None = None,
+) -> None:
+    """Write the vectors of the sentences in a file.
 
-    def __post_init__(self):
-        if self.cluster:
-            problem = "is for one machine: leave --cluster out"
-            refused = {"--tokenize": self.tokenize, "--use-sentence-keys": self.use_sentence_keys}
-        else:
-            problem = "needs --cluster"
-            refused = {"--workers": self.workers, "--cores-per-worker": self.cores_per_worker}
-        for option, is_set in refused.items():
-            if is_set:
-                raise ValueError(f"{option} {problem}")
+    If the run is interrupted, repeat the command: it resumes where it stopped. Until OUTPUT is
+    complete, the finished part is in OUTPUT.unfinished.
 
-
-@subcommand(
-    "elmo-tf embed small-en text.txt vectors.hdf5",
-    epilog="If the run is interrupted, repeat the command: it resumes where it stopped. Until "
-    "OUTPUT is complete, the finished part is in OUTPUT.unfinished.",
-)
-def embed(options: _EmbedOptions) -> None:
-    """Write the vectors of the sentences in a file."""
+    Args:
+        input: one tokenized sentence per line, CoNLL columns (.conll, .conllu, …), or proteins in
+            FASTA (.fasta, .fa, .faa); .gz is decompressed; - is stdin, which cannot be resumed.
+        output: output; its suffix chooses the format: .hdf5 (one dataset per line, named from 0; of
+            FASTA, by its identifier), .parquet (directory of shards) or, with --pool mean, .npy
+            (one array, a row per line).
+        tokenize: INPUT is raw text: split each line into sentences and tokens with the tokenizer of
+            this language (en, de, …, or xx for any); OUTPUT.tokens.jsonl has the line, the tokens
+            and their character offsets of each array.
+        dtype: number format of the vectors.
+        pool: mean: one mean vector per sentence.
+        forget_sentences: do not store the sentences beside their vectors.
+        use_sentence_keys: name HDF5 datasets by their sentences.
+        cluster: run on a Ray cluster: auto (the running cluster of this machine), local (a new one
+            on this machine) or ray://HOST:10001. INPUT is then a file pattern in quotation marks,
+            OUTPUT a directory of Parquet shards.
+        workers: with --cluster: workers, each with its own model; by default one per core.
+        cores_per_worker: with --cluster: cores of a worker; 1 by default.
+    """
     from elmo_tf.embedding.vector_files import OutputOptions
 
-    names = [field.name for field in dataclasses.fields(OutputOptions)]
-    stored = OutputOptions(**{name: getattr(options, name) for name in names})
-    run = _embed_with_ray if options.cluster else _embed_file
-    run(options, stored)
+    stored = OutputOptions(dtype, forget_sentences, use_sentence_keys, pool)
+    model_options = layers, precision, batch_tokens
+    if cluster is None:
+        if workers or cores_per_worker:
+            raise WrongCallError("--workers and --cores-per-worker need --cluster")
+        how = {"format": input_format, "token_column": token_column}
+        _embed_file(model, input, output, model_options, tokenize, how, stored, overwrite)
+    elif tokenize or use_sentence_keys:
+        raise WrongCallError(
+            "--tokenize and --use-sentence-keys are for one machine: leave --cluster out"
+        )
+    else:
+        from elmo_tf.checkpoints.load import load_config
+        from elmo_tf.pipelines import embed_with_ray
+
+        # The machine of a remote cluster may have other files.
+        if not cluster.startswith("ray://"):
+            load_config(model)
+        counts = embed_with_ray(
+            *(model, input, output),
+            options=stored,
+            layers=layers,
+            precision=precision,
+            batch_tokens=batch_tokens,
+            format=input_format,
+            token_column=token_column,
+            overwrite=overwrite,
+            address=cluster,
+            num_workers=workers,
+            cores_per_worker=cores_per_worker or 1,
+        )
+        print_json(counts)
 
 
-def _embed_file(options: _EmbedOptions, stored: Any) -> None:
+def _embed_file(
+    model: str,
+    input: str,
+    output: str,
+    model_options: tuple[Any, ...],
+    tokenize: str | None,
+    how: dict[str, Any],
+    stored: Any,
+    overwrite: bool,
+) -> None:
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.file_jobs import checked_output
@@ -104,34 +118,12 @@ def _embed_file(options: _EmbedOptions, stored: Any) -> None:
     from elmo_tf.text.tokenizers import tokenizer_of
 
     # Checked before the model is loaded, which takes longer.
-    checked_output(options.output, stored, options.overwrite)
-    with stdin_in_a_file([options.input]) as (input,):
-        tokenizer = tokenizer_of(options.tokenize)
-        how = {"format": options.input_format, "token_column": options.token_column}
-        check_regular_file(input)
-        read = sentence_reader(input, options.input_format, options.token_column, tokenizer)
+    checked_output(output, stored, overwrite)
+    with stdin_in_a_file([input]) as (file,):
+        tokenizer = tokenizer_of(tokenize)
+        check_regular_file(file)
+        read = sentence_reader(file, *how.values(), tokenizer)
         next(read(), None)
-        check_layers(options.layers, load_config(options.model).lstm.num_layers + 1)
-        model = options.model, options.layers, options.precision, options.batch_tokens
-        embedder = Embedder(*model, tokenizer=tokenizer)
-        embedder.embed_file(input, options.output, options.overwrite, **how, **vars(stored))
-
-
-def _embed_with_ray(options: _EmbedOptions, stored: Any) -> None:
-    from elmo_tf.checkpoints.load import load_config
-    from elmo_tf.pipelines import embed_with_ray
-
-    # The machine of a remote cluster may have other files.
-    if not options.cluster.startswith("ray://"):
-        load_config(options.model)
-    shared = ("layers", "precision", "batch_tokens", "token_column", "overwrite")
-    counts = embed_with_ray(
-        *(options.model, options.input, options.output),
-        options=stored,
-        format=options.input_format,
-        address=options.cluster,
-        num_workers=options.workers,
-        cores_per_worker=options.cores_per_worker or 1,
-        **{name: getattr(options, name) for name in shared},
-    )
-    print_json(counts)
+        check_layers(model_options[0], load_config(model).lstm.num_layers + 1)
+        embedder = Embedder(model, *model_options, tokenizer=tokenizer)
+        embedder.embed_file(file, output, overwrite, **how, **vars(stored))

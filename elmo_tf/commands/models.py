@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.checkpoints.named_models import LANGUAGES, MODELS, REPOSITORY, NamedModel, named_model
-from elmo_tf.commands.options import ReportOptions, markdown_table, subcommand
+from elmo_tf.commands.options import PRINTED, Report, markdown_table
 
 _FACTS = ("name", "text", "output_dim", "million_parameters", "license", "source", "addresses")
 # Names with a part that varies, by what they begin with.
@@ -14,8 +14,7 @@ _FAMILIES = {
 }
 
 
-@subcommand("elmo-tf models", needs_tensorflow=False)
-def models(options: ReportOptions) -> None:
+def models(*, report: Report = PRINTED) -> None:
     """List the named models and which of them are downloaded."""
     cache = cache_folder("")
     present = map(named_model, sorted(path.name for path in cache.glob("nlpl-*")))
@@ -31,7 +30,7 @@ def models(options: ReportOptions) -> None:
         f"Cache: {cache}\nLayers for task training and probes, which may be deleted: {layers} "
         f"({stored['bytes'] / 1e6:,.1f} MB)"
     )
-    options.report(
+    report.write(
         {"cache": str(cache), "layers": stored, "models": content},
         lambda: _listing(known, sizes, footer),
     )

@@ -1,64 +1,45 @@
 """The subcommand `neighbors`: words in context ─► the nearest tokens of a corpus."""
 
+import dataclasses
 import os
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.commands.options import (
     CHECKPOINT,
+    PRINTED,
     Precision,
-    ReportOptions,
+    Report,
+    WrongCallError,
     markdown_table,
-    subcommand,
 )
-from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
 
 
-@checked_dataclass(kw_only=True)
-class _NeighborsOptions(ReportOptions):
-    EXCLUSIVE: ClassVar = (("same_word", "other_words"),)
-
-    words: Texts = setting(
-        (),
-        "words to look up, before the options; without words, only build or check the index",
-        is_positional=True,
-        metavar="WORD",
-    )
-    index: str = setting(
-        group="index", metavar="DIR", help="directory of the index; built if it does not exist"
-    )
-    model: str | None = setting(
-        None,
-        f"model to build the index with (default: that of the index): {CHECKPOINT}",
-        metavar="CHECKPOINT",
-    )
-    corpus: Texts = setting(
-        (),
-        "text to build the index from, one tokenized sentence per line; .gz is decompressed",
-        metavar="GLOB",
-    )
-    max_tokens: Count | None = setting(None, "tokens of the corpus to read", default_help="all")
-    precision: Precision = "float32"
-    sentence: str | None = setting(
-        None,
-        "tokenized sentence that contains WORD",
-        group="query",
-        metavar="TEXT",
-        default_help="dissimilar uses of WORD in the corpus, as many as --occurrences",
-    )
-    occurrences: Count = setting(2, "occurrences to query per word")
-    layer: tuple[Natural, ...] = setting(
-        (), "layers to compare; 0 compares types, without context", default_help="all except 0"
-    )
-    top: Count = setting(5, "neighbors per occurrence and layer")
-    same_word: bool = setting(False, "find only occurrences of WORD")
-    other_words: bool = setting(False, "find only other words")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _NeighborsOptions:
+    words: tuple[str, ...]
+    index: str
+    model: str | None
+    corpus: tuple[str, ...]
+    max_tokens: int | None
+    precision: str
+    sentence: str | None
+    occurrences: int
+    layer: tuple[int, ...]
+    top: int
+    same_word: bool
+    other_words: bool
 
     def __post_init__(self):
+        if self.same_word and self.other_words:
+            raise WrongCallError("--same-word and --other-words exclude each other")
         if self.sentence is not None and not self.words:
-            raise ValueError("--sentence requires a WORD before the options")
+            raise WrongCallError("--sentence requires a WORD before the options")
         if not self.has_index and not (self.model and self.corpus):
-            raise ValueError(
+            raise WrongCallError(
                 f"there is no index {self.index}: name a model (--model) and text (--corpus) to "
                 "build it"
             )
@@ -69,19 +50,64 @@ class _NeighborsOptions(ReportOptions):
         return os.path.isdir(self.index) and bool(os.listdir(self.index))
 
 
-@subcommand(
-    "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
-    epilog="The first call builds the index from --model and --corpus; later calls need only "
-    "--index.",
-)
-def neighbors(options: _NeighborsOptions) -> None:
-    """Find the nearest tokens of a corpus to a word in context."""
+def neighbors(
+    words: tuple[str, ...] = (),
+    /,
+    *,
+    index: str,
+    model: Annotated[str | None, Parameter(help=CHECKPOINT)] = None,
+    corpus: tuple[str, ...] = (),
+    max_tokens: PositiveInt | None = None,
+    precision: Precision = "float32",
+    sentence: str | None = None,
+    occurrences: PositiveInt = 2,
+    layer: tuple[NonNegativeInt, ...] = (),
+    top: PositiveInt = 5,
+    same_word: bool = False,
+    other_words: bool = False,
+    report: Report = PRINTED,
+) -> None:
+    """Find the nearest tokens of a corpus to a word in context.
+
+    The first call builds the index from --model and --corpus; later calls need only --index.
+
+    Args:
+        words: words to look up; without words, only build or check the index.
+        index: directory of the index; built if it does not exist.
+        corpus: text to build the index from, one tokenized sentence per line; .gz is decompressed.
+        max_tokens: tokens of the corpus to read; all by default.
+        sentence: tokenized sentence that contains the word; by default dissimilar uses of it in the
+            corpus, as many as --occurrences.
+        occurrences: occurrences to query per word.
+        layer: layers to compare; 0 compares types, without context; by default all except 0.
+        top: neighbors per occurrence and layer.
+        same_word: find only occurrences of the word.
+        other_words: find only other words.
+    """
+    options = _NeighborsOptions(
+        words=words,
+        index=index,
+        model=model,
+        corpus=corpus,
+        max_tokens=max_tokens,
+        precision=precision,
+        sentence=sentence,
+        occurrences=occurrences,
+        layer=layer,
+        top=top,
+        same_word=same_word,
+        other_words=other_words,
+    )
+    report.check()
+    _neighbors(options, report)
+
+
+def _neighbors(options: _NeighborsOptions, report: Report) -> None:
     for word in options.words if options.sentence is not None else ():
         if word not in options.sentence.split():
             raise ValueError(
                 f"--sentence {options.sentence!r} does not contain the token {word!r}."
             )
-    options.check_report()
     from elmo_tf.evaluation.occurrences import OccurrenceIndex
 
     if options.has_index:
@@ -97,7 +123,7 @@ def neighbors(options: _NeighborsOptions) -> None:
     about = {key: index.settings[key] for key in keys}
     words = [_about(index, word, options) for word in options.words]
     content = {"index": {"folder": os.path.normpath(options.index), **about}, "words": words}
-    options.report(content, lambda: _markdown(content))
+    report.write(content, lambda: _markdown(content))
 
 
 def _build(options: _NeighborsOptions) -> Any:

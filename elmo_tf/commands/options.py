@@ -1,4 +1,4 @@
-"""Subcommands, and what several of them share: options, input, and JSON and Markdown results."""
+"""What several subcommands share: options, input, and results as JSON and Markdown."""
 
 import contextlib
 import dataclasses
@@ -7,165 +7,81 @@ import os
 import shutil
 import sys
 import tempfile
-import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import PlainValidator
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.checkpoints.named_models import brief_names
 from elmo_tf.embedding import LAYERS
 from elmo_tf.files import json_text, refuse_file, write_json
-from elmo_tf.settings import Texts, checked_dataclass, setting, settings_of
 
-STDIN = "-"  # in place of a text file
+STDIN = "/dev/stdin"  # a single hyphen on the command line
+
+
+class WrongCallError(ValueError):
+    """Options that exclude each other, or one that another needs."""
+
+
 CHECKPOINT = (
     f"directory, archive (.zip, .tar.gz), URL or name of a checkpoint; names: {brief_names()} (see "
     "elmo-tf models); hf://OWNER/NAME (Hugging Face Hub)"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Subcommand:
-    """A subcommand: a function whose parameters are its options, or further subcommands."""
-
-    name: str  # on the command line
-    summary: str  # the first line of the help
-    example: str  # a command that works as pasted
-    run: Any = None  # the function; its parameters are checked dataclasses (`elmo_tf.settings`)
-    epilog: str | None = None
-    needs_tensorflow: bool = True  # which is then imported before the function is called
-    leave_out: Sequence[str] = ()  # settings without an option
-    metavar: str = ""  # the general name of the further subcommands
-    subcommands: Sequence["Subcommand"] = ()
-
-    @property
-    def parameters(self) -> list[tuple[Any, list[str]]]:
-        """The classes of the function's parameters, and their settings that have an option.
-
-        A class's own settings stand before those of its bases. A setting hides those of the same
-        name in the parameters before.
-        """
-        parameters, hidden = [], set(self.leave_out)
-        hints = typing.get_type_hints(self.run)
-        for options_class in [cls for name, cls in hints.items() if name != "return"][::-1]:
-            classes = [vars(cls).get("__annotations__", {}) for cls in options_class.__mro__]
-            declared = dict.fromkeys(itertools.chain.from_iterable(classes))
-            names = [name for name in declared if name in settings_of(options_class)]
-            parameters.insert(0, (options_class, [name for name in names if name not in hidden]))
-            hidden.update(names)
-        return parameters
-
-
-def subcommand(example: str, **facts: Any) -> Callable[[Callable], Subcommand]:
-    """Makes a function a subcommand, see `Subcommand`. Its docstring is the summary."""
-
-    def new(run: Callable) -> Subcommand:
-        summary = run.__doc__.removesuffix(".")
-        name = run.__name__.replace("_", "-")
-        return Subcommand(name, summary[0].lower() + summary[1:], example, run, **facts)
-
-    return new
-
-
-def named_file(text: Any) -> Any:
-    """Parses `NAME=FILE`; a pair is returned as it is."""
-    if not isinstance(text, str):
-        return text
-    name, separator, file = text.partition("=")
-    if not (name and separator and file):
-        raise ValueError(f"must be NAME=FILE, not {text!r}")
-    return name, file
-
-
-def _as_layers(layers: str | int) -> str | int:
-    if isinstance(layers, int) or layers in LAYERS:
-        return layers
-    if not layers.isdecimal():
-        raise ValueError(f"use {', '.join(LAYERS)} or a number, not {layers!r}")
-    return int(layers)
-
-
-Model = Annotated[str, setting(is_positional=True, metavar="MODEL", help=CHECKPOINT)]
+Model = Annotated[str, Parameter(help=CHECKPOINT)]
 LanguageModel = Annotated[
     str,
-    setting(
-        is_positional=True,
-        metavar="CHECKPOINT",
-        help="checkpoint with a softmax: small-en, or a work directory of elmo-tf train",
-    ),
+    Parameter(help="checkpoint with a softmax: small-en, or a work directory of elmo-tf train"),
 ]
 TextFiles = Annotated[
-    Texts,
-    setting(
-        is_positional=True,
-        metavar="FILES",
-        help="text, one tokenized sentence per line; .gz is decompressed; - is stdin",
-    ),
+    tuple[str, ...],
+    Parameter(help="text, one tokenized sentence per line; .gz is decompressed; - is stdin"),
 ]
 Layers = Annotated[
-    str | int,
-    PlainValidator(_as_layers),
-    setting(
-        metavar="|".join([*LAYERS, "N"]),
+    int | Literal[*LAYERS],
+    Parameter(
         help="all layers (one vector per layer and token); their concat, average or sum; the top "
-        "layer; or one layer by number, from 0. mix is the average",
+        "layer; or one layer by number, from 0. mix is the average"
     ),
 ]
 Precision = Annotated[
     Literal["float32", "bfloat16"],
-    setting(
+    Parameter(
         help="precision of matrix products; bfloat16 is less exact, and faster on processors with "
         "bfloat16 instructions"
     ),
 ]
-BatchTokens = Annotated[int, setting(ge=1, help="tokens per batch")]
-Overwrite = Annotated[bool, setting(help="replace existing outputs")]
+BatchTokens = Annotated[PositiveInt, Parameter(help="tokens per batch")]
+Overwrite = Annotated[bool, Parameter(help="replace existing outputs")]
 InputFormat = Annotated[
     Literal["text", "conll", "conllu", "fasta"] | None,
-    setting(default_help="by the file name", help="format of the input"),
+    Parameter(help="format of the input; by default chosen by the file name"),
 ]
 TokensFormat = Annotated[
     Literal["text", "fasta"] | None,
-    setting(default_help="by the file name", help="format of the text; fasta: protein sequences"),
+    Parameter(
+        help="format of the text; fasta: protein sequences; by default chosen by the file name"
+    ),
 ]
 TokenColumn = Annotated[
-    int | None,
-    setting(ge=1, default_help="1, or 2 of .conllu", help="column of the tokens, from 1"),
+    PositiveInt | None,
+    Parameter(help="column of the tokens, from 1; by default 1, or 2 of .conllu"),
 ]
-ModelDirectory = Annotated[
-    str, setting(is_positional=True, metavar="DIR", help="the model is written to DIR/VERSION")
-]
-ModelVersion = Annotated[int, setting(ge=0, help="version number of the model")]
+ModelDirectory = Annotated[str, Parameter(help="the model is written to DIRECTORY/VERSION")]
+ModelVersion = Annotated[NonNegativeInt, Parameter(help="version number of the model")]
 NamedVectors = Annotated[
-    tuple[Annotated[tuple[str, str], PlainValidator(named_file)], ...],
-    setting(
-        metavar="NAME=FILE",
-        help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
-        "elmo-tf embed, for the same sentences; or static word vectors (text, or word2vec .bin). A "
-        "token is a line of CoNLL columns; in .data.xml a word between spaces, so an expression of "
-        "several words is several tokens (format: "
-        "docs/guides/integrations.md, Vectors of other models)",
+    tuple[str, ...],
+    Parameter(
+        help="NAME=FILE: also measure vectors in files: .hdf5 or .parquet with one vector per "
+        "token, as by elmo-tf embed, for the same sentences; or static word vectors (text, or "
+        "word2vec .bin). A token is a line of CoNLL columns; in .data.xml a word between spaces, "
+        "so an expression of several words is several tokens"
     ),
 ]
 
 
-def named_vectors(vectors: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Opens the files of `--vectors`; returns them by their names.
-
-    Raises:
-        ValueError: a name is given twice; or see `open_vectors`.
-    """
-    from elmo_tf.evaluation.stored_vectors import open_vectors
-
-    names = [name for name, _ in vectors]
-    if len(set(names)) < len(names):
-        raise ValueError(f"--vectors has a name twice: {' '.join(names)}")
-    return {name: open_vectors(file) for name, file in vectors}
-
-
 def text_sources(patterns: Iterable[str], format: str | None = None) -> list[Any]:
-    """The files that match some patterns, see `sentence_files`. `-` is stdin, read once."""
+    """The files that match some patterns, see `sentence_files`. `STDIN` is read once."""
     from elmo_tf.text.reading import sentence_files
 
     matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p], format) for p in patterns)
@@ -174,7 +90,7 @@ def text_sources(patterns: Iterable[str], format: str | None = None) -> list[Any
 
 @contextlib.contextmanager
 def stdin_in_a_file(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Replaces `-` by the path of a temporary copy of stdin, for text that is read repeatedly."""
+    """Replaces `STDIN` by the path of a temporary copy, for text that is read repeatedly."""
     if STDIN not in paths:
         yield list(paths)
         return
@@ -190,66 +106,38 @@ def print_json(content: Any, indent: int | None = None) -> None:
     print(json_text(content, indent))
 
 
-@checked_dataclass(kw_only=True)
-class ReportOptions:
-    """The options of results, and their output."""
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """Where the results of a measurement are written.
 
-    report_format: Literal["json", "markdown"] | None = setting(
-        None,
-        "format on stdout",
-        name="--format",
-        group="results",
-        default_help="markdown on a terminal, json elsewhere",
-    )
-    json: str | None = setting(None, "also write the results there, as JSON")
-    overwrite: Overwrite = False
+    Args:
+        format: format on stdout; by default markdown on a terminal, and json elsewhere.
+        json: also write the results there, as JSON.
+        overwrite: replace existing outputs.
+    """
 
-    def check_report(self) -> None:
-        """Raises before the work begins if `report` could not write its results."""
+    format: Literal["json", "markdown"] | None = None
+    json: str | None = None
+    overwrite: bool = False
+
+    def check(self) -> None:
+        """Raises before the work begins if `write` could not write its results."""
         if self.json is not None:
             refuse_file(self.json, self.overwrite)
 
-    def report(self, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
-        """Prints the results as JSON or as what `markdown` returns, and writes them to `--json`."""
+    def write(self, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
+        """Prints the results as JSON or as what `markdown` returns, and writes them to `json`."""
         if self.json is not None:
             write_json(self.json, content, self.overwrite)
         default = "markdown" if sys.stdout.isatty() else "json"
-        if (self.report_format or default) == "json":
+        if (self.format or default) == "json":
             print_json(content, indent=2)
         else:
             print(markdown())
 
-    def measure(
-        self,
-        vectors: Mapping[str, Any],
-        read: Callable[[], Iterable[Sequence[str]]],
-        measure: Callable[[Any], Any],
-        settings: Sequence[str],
-        batch_tokens: int = 4096,
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Measures the vectors of the model and of the files of `--vectors`.
 
-        Args:
-            vectors: see `named_vectors`.
-            read: yields the tokens of all sentences that are measured.
-            measure: returns a result with `to_json`, given an `Embedder` or a `VectorSource`.
-            settings: names of options.
-            batch_tokens: see `Embedder`.
-
-        Returns:
-            The results by name, that of the model with the name ""; and as JSON, with the settings.
-        """
-        from elmo_tf.embedding import Embedder
-
-        for source in vectors.values():
-            source.check(read())
-        embedder = Embedder(self.model, "all", self.precision, batch_tokens)
-        results = {name: measure(source) for name, source in {"": embedder, **vectors}.items()}
-        content = {name: getattr(self, name) for name in settings}
-        content |= {"precision": embedder.precision, **results[""].to_json()}
-        if vectors:
-            content["vectors"] = {name: results[name].to_json() for name in vectors}
-        return results, content
+PRINTED = Report()
 
 
 def markdown_table(
@@ -278,3 +166,22 @@ def short_names(paths: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             break
     return names
+
+
+def named_vectors(vectors: Sequence[str]) -> dict[str, Any]:
+    """Opens the files of `--vectors`; returns them by their names.
+
+    Raises:
+        WrongCallError: a text is not NAME=FILE, or a name is given twice.
+        ValueError: see `open_vectors`.
+    """
+    from elmo_tf.evaluation.stored_vectors import open_vectors
+
+    pairs = [text.partition("=") for text in vectors]
+    for text, (name, _, file) in zip(vectors, pairs, strict=True):
+        if not (name and file):
+            raise WrongCallError(f"--vectors must be NAME=FILE, not {text!r}")
+    names = [name for name, *_ in pairs]
+    if len(set(names)) < len(names):
+        raise WrongCallError(f"--vectors has a name twice: {' '.join(names)}")
+    return {name: open_vectors(file) for name, _, file in pairs}

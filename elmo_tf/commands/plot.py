@@ -1,136 +1,131 @@
-"""The subcommand `plot`: logs and sentences ─► pictures."""
+"""The subcommands of `plot`: logs and sentences ─► pictures."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+import dataclasses
+from typing import Annotated, Any, Literal
 
-from elmo_tf.commands.options import (
-    CHECKPOINT,
-    Overwrite,
-    Precision,
-    Subcommand,
-    short_names,
-    subcommand,
-)
-from elmo_tf.settings import Count, Texts, checked_dataclass, setting
+from cyclopts import Parameter
+from cyclopts.types import PositiveInt
+
+from elmo_tf.commands.options import Model, Precision, short_names
 
 
-@checked_dataclass(kw_only=True)
-class _PictureOptions:
-    output: str = setting(group="picture", help=".png, .svg or .pdf file")
-    dpi: Count = setting(150, "resolution of PNG, in dots per inch")
-    overwrite: Overwrite = False
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Picture:
+    """The file of a picture.
 
-    def saver(self) -> Callable[[Any], None]:
-        """Checks the output, before slower work begins. Returns a function that saves a figure."""
-        from elmo_tf.evaluation.plots import check_picture, save_figure
+    Args:
+        output: .png, .svg or .pdf file.
+        dpi: resolution of PNG, in dots per inch.
+        overwrite: replace existing outputs.
+    """
+
+    output: str
+    dpi: PositiveInt = 150
+    overwrite: bool = False
+
+    def check(self) -> None:
+        """Checks the output, before slower work begins."""
+        from elmo_tf.evaluation.plots import check_picture
 
         check_picture(self.output, self.overwrite)
-        return lambda figure: save_figure(figure, self.output, self.overwrite, self.dpi)
+
+    def save(self, figure: Any) -> None:
+        from elmo_tf.evaluation.plots import save_figure
+
+        save_figure(figure, self.output, self.overwrite, self.dpi)
 
 
-@checked_dataclass(kw_only=True)
-class _TrainingOptions(_PictureOptions):
-    runs: Texts = setting(
-        is_positional=True,
-        metavar="RUN",
-        help="work directory of elmo-tf train, or its log.jsonl; at most 7",
-    )
-    by: Literal["step", "tokens", "time"] = setting("step", "x axis; time must be in the log")
-    smooth: Count | None = setting(
-        None, "draw moving averages over N steps", default_help="a hundredth of all steps"
-    )
+def training(
+    runs: Annotated[
+        tuple[str, ...],
+        Parameter(help="work directories of elmo-tf train, or their log.jsonl; at most 7"),
+    ],
+    /,
+    *,
+    picture: _Picture,
+    by: Literal["step", "tokens", "time"] = "step",
+    smooth: PositiveInt | None = None,
+) -> None:
+    """Draw the losses and held-out perplexities of training runs.
 
-
-@subcommand("elmo-tf plot training run --output training.png")
-def training(options: _TrainingOptions) -> None:
-    """Draw the losses and held-out perplexities of training runs."""
+    Args:
+        by: x axis; time must be in the log.
+        smooth: draw moving averages over this many steps; by default a hundredth of all steps.
+    """
     from elmo_tf.evaluation.plots import draw_training, read_log
 
-    save = options.saver()
-    names = short_names(options.runs)
-    runs = {name: read_log(run) for name, run in zip(names, options.runs, strict=True)}
-    save(draw_training(runs, options.by, options.smooth))
+    picture.check()
+    logs = {name: read_log(run) for name, run in zip(short_names(runs), runs, strict=True)}
+    picture.save(draw_training(logs, by, smooth))
 
 
-@checked_dataclass(kw_only=True)
-class _SimilarityOptions(_PictureOptions):
-    sentences: tuple[str, ...] = setting(
-        is_positional=True,
-        metavar="SENTENCE",
-        help="whitespace-separated tokens; at most 60 in total",
-    )
-    model: str = setting(metavar="CHECKPOINT", help=CHECKPOINT)
-    precision: Precision = "float32"
-
-
-@subcommand(
-    "elmo-tf plot similarity 'The bank of the river' 'A bank account' --model small-en --output "
-    "similarity.png"
-)
-def similarity(options: _SimilarityOptions) -> None:
+def similarity(
+    sentences: Annotated[
+        tuple[str, ...], Parameter(help="whitespace-separated tokens; at most 60 in total")
+    ],
+    /,
+    *,
+    model: Model,
+    picture: _Picture,
+    precision: Precision = "float32",
+) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.plots import checked_sentences, draw_similarities, token_similarities
 
-    save = options.saver()
-    sentences = checked_sentences(options.sentences)
-    embedder = Embedder(options.model, precision=options.precision)
-    save(draw_similarities(token_similarities(embedder, sentences)))
+    picture.check()
+    tokens = checked_sentences(sentences)
+    embedder = Embedder(model, precision=precision)
+    picture.save(draw_similarities(token_similarities(embedder, tokens)))
 
 
-@checked_dataclass(kw_only=True)
-class _WeightsOptions(_PictureOptions):
-    workdirs: Texts = setting(
-        is_positional=True, metavar="WORKDIR", help="work directories of elmo-tf task train --elmo"
-    )
-    json: str | None = setting(None, "also write the weights there, as JSON")
+def weights(
+    workdirs: Annotated[
+        tuple[str, ...], Parameter(help="work directories of elmo-tf task train --elmo")
+    ],
+    /,
+    *,
+    picture: _Picture,
+    json: str | None = None,
+) -> None:
+    """Draw the mixing weights of task models.
 
-
-@subcommand("elmo-tf plot weights ner pos --output weights.png")
-def weights(options: _WeightsOptions) -> None:
-    """Draw the mixing weights of task models."""
+    Args:
+        json: also write the weights there, as JSON.
+    """
     from elmo_tf.evaluation.plots import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
     from elmo_tf.tasks import load_task
     from elmo_tf.tasks.config import TaskConfig
 
-    save = options.saver()
-    if options.json is not None:
-        refuse_file(options.json, options.overwrite)
-    for workdir in options.workdirs:
-        config = TaskConfig.resumed(workdir)
+    picture.check()
+    if json is not None:
+        refuse_file(json, picture.overwrite)
+    for workdir in workdirs:
+        config = TaskConfig(workdir=workdir, resume=True)
         if config.placement == "none" or config.elmo is None:
             raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
     mixes = []
-    for workdir, name in zip(options.workdirs, short_names(options.workdirs), strict=True):
+    for workdir, name in zip(workdirs, short_names(workdirs), strict=True):
         model = load_task(workdir)
         both = len(model.elmo.mixes) == 2
         places = ["input", "output"] if both else [model.token_vectors.placement]
         mixes += mixes_of(name, model.elmo, places)
-    save(draw_mixes(mixes))
-    if options.json is not None:
+    picture.save(draw_mixes(mixes))
+    if json is not None:
         rows = [{**mix._asdict(), "shares": mix.shares.tolist()} for mix in mixes]
-        write_json(options.json, {"mixes": rows})
+        write_json(json, {"mixes": rows})
 
 
-@checked_dataclass(kw_only=True)
-class _SampleEfficiencyOptions(_PictureOptions):
-    sweep: str = setting(is_positional=True, help="results, from elmo-tf task sweep --json FILE")
-
-
-@subcommand("elmo-tf plot sample-efficiency sweep.json --output sweep.png")
-def sample_efficiency(options: _SampleEfficiencyOptions) -> None:
+def sample_efficiency(
+    sweep: Annotated[str, Parameter(help="results, from elmo-tf task sweep --json FILE")],
+    /,
+    *,
+    picture: _Picture,
+) -> None:
     """Draw the scores of a sweep by share of the training data."""
     from elmo_tf.evaluation.plots import draw_sample_efficiency, read_sweep
 
-    save = options.saver()
-    save(draw_sample_efficiency(read_sweep(options.sweep)))
-
-
-plot = Subcommand(
-    "plot",
-    "draw a picture, as PNG, SVG or PDF",
-    "elmo-tf plot training run --output training.png",
-    metavar="KIND",
-    subcommands=(training, similarity, weights, sample_efficiency),
-)
+    picture.check()
+    picture.save(draw_sample_efficiency(read_sweep(sweep)))

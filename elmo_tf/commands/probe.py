@@ -1,75 +1,83 @@
 """The subcommand `probe`: tagged sentences ─► accuracy of a linear classifier on each layer."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.commands.options import (
+    PRINTED,
     Model,
     NamedVectors,
     Precision,
-    ReportOptions,
+    Report,
     TokenColumn,
     markdown_table,
     named_vectors,
     percent,
-    subcommand,
 )
-from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
 
-_COLUMNS = ("input_format", "token_column", "tag_column")
-_LIMITS = ("max_iterations", "max_train_tokens", "seed")
-_FILES = "as CoNLL columns or CoNLL-U; .gz is decompressed"
-
-
-@checked_dataclass(kw_only=True)
-class _ProbeOptions(ReportOptions):
-    model: Model
-    train: Texts = setting(help=f"tagged sentences to train on, {_FILES}")
-    test: Texts = setting(help=f"tagged sentences to test on, {_FILES}")
-    precision: Precision = "float32"
-    vectors: NamedVectors = ()
-    input_format: Literal["conll", "conllu"] | None = setting(
-        None,
-        "format of all files",
-        group="tagged sentences",
-        default_help="conllu for *.conllu, else conll",
-    )
-    token_column: TokenColumn = None
-    tag_column: Count | None = setting(
-        None,
-        "column of the tags, from 1",
-        default_help="the last, or 4 of .conllu: UPOS; 5 is XPOS",
-    )
-    max_iterations: Count = setting(200, "limit of L-BFGS iterations", group="classifiers")
-    max_train_tokens: Count = setting(
-        500_000, "size of the sample that replaces larger training data, in tokens"
-    )
-    seed: Natural = setting(0, "seed of the sample")
+_Files = Annotated[
+    tuple[str, ...],
+    Parameter(help="tagged sentences, as CoNLL columns or CoNLL-U; .gz is decompressed"),
+]
 
 
-@subcommand("elmo-tf probe small-en --train train.conllu --test dev.conllu")
-def probe(options: _ProbeOptions) -> None:
-    """Measure how well a linear classifier predicts tags from each layer."""
-    options.check_report()
+def probe(
+    model: Model,
+    /,
+    *,
+    train: _Files,
+    test: _Files,
+    precision: Precision = "float32",
+    vectors: NamedVectors = (),
+    input_format: Literal["conll", "conllu"] | None = None,
+    token_column: TokenColumn = None,
+    tag_column: PositiveInt | None = None,
+    max_iterations: PositiveInt = 200,
+    max_train_tokens: PositiveInt = 500_000,
+    seed: NonNegativeInt = 0,
+    report: Report = PRINTED,
+) -> None:
+    """Measure how well a linear classifier predicts tags from each layer.
+
+    Args:
+        input_format: format of all files; by default conllu for *.conllu, else conll.
+        tag_column: column of the tags, from 1; by default the last, or 4 of .conllu: UPOS; 5 is
+            XPOS.
+        max_iterations: limit of L-BFGS iterations.
+        max_train_tokens: size of the sample that replaces larger training data, in tokens.
+        seed: seed of the sample.
+    """
+    report.check()
     from elmo_tf.checkpoints.load import load_config
+    from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.probing import check_tags, probe, sampled
     from elmo_tf.extras import require_extra
     from elmo_tf.tasks.tagging.reader import read_tagged_files
 
     require_extra("sklearn", "analysis", "A probe")
-    load_config(options.model)
-    vectors = named_vectors(options.vectors)
-    columns = [getattr(options, name) for name in _COLUMNS]
-    limits = {name: getattr(options, name) for name in _LIMITS}
-    train, test = (read_tagged_files(files, *columns) for files in (options.train, options.test))
-    train = sampled(train, options.max_train_tokens, options.seed)
-    check_tags(train, test)
-    results, content = options.measure(
-        *(vectors, lambda: (one.tokens for one in (*train, *test))),
-        lambda source: probe(source, train, test, **limits),
-        ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS),
-    )
-    options.report(content, lambda: _markdown(results))
+    load_config(model)
+    sources = named_vectors(vectors)
+    columns = input_format, token_column, tag_column
+    training, tests = (read_tagged_files(files, *columns) for files in (train, test))
+    training = sampled(training, max_train_tokens, seed)
+    check_tags(training, tests)
+    for source in sources.values():
+        source.check(one.tokens for one in (*training, *tests))
+    embedder = Embedder(model, "all", precision)
+    limits = {"max_iterations": max_iterations, "max_train_tokens": max_train_tokens, "seed": seed}
+    results = {
+        name: probe(source, training, tests, **limits)
+        for name, source in {"": embedder, **sources}.items()
+    }
+    content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
+    content |= {"input_format": input_format, "token_column": token_column}
+    content |= {"tag_column": tag_column, **limits, **results[""].to_json()}
+    if sources:
+        content["vectors"] = {name: results[name].to_json() for name in sources}
+    report.write(content, lambda: _markdown(results))
 
 
 def _markdown(results: Mapping[str, Any]) -> str:

@@ -8,43 +8,40 @@ from elmo_tf.commands.options import (
     LanguageModel,
     TextFiles,
     print_json,
-    subcommand,
     text_sources,
 )
-from elmo_tf.settings import checked_dataclass, setting
 
 
-@checked_dataclass(kw_only=True)
-class _ScoreOptions:
-    checkpoint: LanguageModel
-    files: TextFiles
-    per_token: bool = setting(
-        False,
-        "also print each token: log probability (natural logarithm), surprisal (bits), and whether "
-        "it is unknown",
-    )
-    batch_tokens: BatchTokens = 4096
+def score(
+    checkpoint: LanguageModel,
+    files: TextFiles,
+    /,
+    *,
+    per_token: bool = False,
+    batch_tokens: BatchTokens = 4096,
+) -> None:
+    """Print the log probability and the surprisal of each sentence, as JSON lines.
 
-
-@subcommand("elmo-tf score small-en text.txt --per-token")
-def score(options: _ScoreOptions) -> None:
-    """Print the log probability and the surprisal of each sentence, as JSON lines."""
+    Args:
+        per_token: also print each token: log probability (natural logarithm), surprisal (bits), and
+            whether it is unknown.
+    """
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import sentence_scores
     from elmo_tf.progress import progress
     from elmo_tf.text.sentence_files import reported_lines
 
-    sources = text_sources(options.files)
-    model = load_language_model(options.checkpoint)
+    sources = text_sources(files)
+    model = load_language_model(checkpoint)
     lines = reported_lines(sources, format=None)
     # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
-        for score in sentence_scores(model, lines, options.batch_tokens):
+        for score in sentence_scores(model, lines, batch_tokens):
             content = {"tokens": score.num_targets, **score.log_probs}
             means = {name: float(bits.mean()) for name, bits in score.surprisals.items()}
             content |= {"surprisal": means, "unknown_tokens": score.num_unknown}
             content["known"] = score.known_log_probs
-            if options.per_token:
+            if per_token:
                 content["words"] = _words(score)
             print_json(content)
             meter.update(1)

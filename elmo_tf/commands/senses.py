@@ -5,82 +5,77 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.commands.options import (
+    PRINTED,
     BatchTokens,
     Model,
     NamedVectors,
     Precision,
-    ReportOptions,
+    Report,
     markdown_table,
     named_vectors,
     percent,
-    subcommand,
 )
-from elmo_tf.settings import Rate, Texts, checked_dataclass, setting
 
 # Patterns of the files that this subcommand writes; files of gold keys do not match them.
 _KEY_FILES = tuple(f"*.{method}.key.txt" for method in ("first_sense", "most_frequent", "layer_*"))
 
 
-@checked_dataclass(kw_only=True)
-class _SensesOptions(ReportOptions):
-    model: Model
-    train: Texts = setting(
-        metavar="X.data.xml",
-        help="sense-annotated text to train on; the gold keys are in X.gold.key.txt beside it",
-    )
-    test: Texts = setting((), "annotated text to test on", metavar="Y.data.xml")
-    inventory: str = setting(
-        help="tab-separated lines of lemma, part of speech (n, v, a, r) and sense key, the senses "
-        "of a lemma in order of their numbers; .gz is decompressed"
-    )
-    held_out: Rate = setting(
-        0.0, "also hold out this share of --train (its last texts) to test on; from 0 to below 1"
-    )
-    precision: Precision = "float32"
-    batch_tokens: BatchTokens = 4096
-    vectors: NamedVectors = ()
-    predictions: str | None = setting(
-        None, "write the predicted sense keys to DIR/SET.METHOD.key.txt", metavar="DIR"
-    )
+def senses(
+    model: Model,
+    /,
+    *,
+    train: tuple[str, ...],
+    test: tuple[str, ...],
+    inventory: str,
+    precision: Precision = "float32",
+    batch_tokens: BatchTokens = 4096,
+    vectors: NamedVectors = (),
+    predictions: str | None = None,
+    report: Report = PRINTED,
+) -> None:
+    """Measure word sense disambiguation by the vectors of each layer (F1).
 
-    def __post_init__(self):
-        if not self.test and not self.held_out:
-            raise ValueError(
-                "name a test set (--test), or hold out a share of the training text (--held-out)"
-            )
+    A word gets the sense whose mean vector in the training text is nearest. A lemma that the
+    training text lacks gets its first sense in the inventory.
 
-
-@subcommand(
-    "elmo-tf senses small-en --train semcor.data.xml --test semeval2007.data.xml "
-    "--inventory senses.tsv",
-    epilog="A word gets the sense whose mean vector in the training text is nearest. A lemma that "
-    "the training text lacks gets its first sense in the inventory.",
-)
-def senses(options: _SensesOptions) -> None:
-    """Measure word sense disambiguation by the vectors of each layer (F1)."""
-    options.check_report()
+    Args:
+        train: sense-annotated text to train on, X.data.xml; the gold keys are in X.gold.key.txt
+            beside it.
+        test: annotated text to test on.
+        inventory: tab-separated lines of lemma, part of speech (n, v, a, r) and sense key, the
+            senses of a lemma in order of their numbers; .gz is decompressed.
+        predictions: directory; write the predicted sense keys to SET.METHOD.key.txt there.
+    """
+    report.check()
     from elmo_tf.checkpoints.load import load_config
+    from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation import SenseCorpus, SenseInventory
     from elmo_tf.evaluation.senses import SenseTexts
     from elmo_tf.files import refuse_directory
 
-    if options.predictions is not None:
-        refuse_directory(options.predictions, options.overwrite, _KEY_FILES)
-    load_config(options.model)
-    vectors = named_vectors(options.vectors)
-    inventory = SenseInventory(options.inventory)
-    corpora = ([SenseCorpus(path) for path in paths] for paths in (options.train, options.test))
-    texts = SenseTexts(*corpora, options.held_out)
-    results, content = options.measure(
-        *(vectors, texts.embedded, lambda source: texts.evaluate(source, inventory)),
-        ("model", "precision", "train", "test", "inventory", "held_out"),
-        options.batch_tokens,
-    )
-    if options.predictions is not None:
-        _write_predictions(results[""], Path(options.predictions), options.overwrite)
+    if predictions is not None:
+        refuse_directory(predictions, report.overwrite, _KEY_FILES)
+    load_config(model)
+    sources = named_vectors(vectors)
+    senses_of_lemmas = SenseInventory(inventory)
+    corpora = ([SenseCorpus(path) for path in paths] for paths in (train, test))
+    texts = SenseTexts(*corpora, 0.0)
+    for source in sources.values():
+        source.check(texts.embedded())
+    embedder = Embedder(model, "all", precision, batch_tokens)
+    results = {
+        name: texts.evaluate(source, senses_of_lemmas)
+        for name, source in {"": embedder, **sources}.items()
+    }
+    content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
+    content |= {"inventory": inventory, **results[""].to_json()}
+    if sources:
+        content["vectors"] = {name: results[name].to_json() for name in sources}
+    if predictions is not None:
+        _write_predictions(results[""], Path(predictions), report.overwrite)
     titled = [(f"{name}:\n" if name else "", result) for name, result in results.items()]
     markdown = (title + "\n".join(_lines(result)) for title, result in titled)
-    options.report(content, lambda: "\n\n".join(markdown))
+    report.write(content, lambda: "\n\n".join(markdown))
 
 
 def _write_predictions(report: Any, directory: Path, overwrite: bool) -> None:

@@ -4,63 +4,64 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
-from elmo_tf.commands.options import STDIN, LanguageModel, print_json, subcommand
-from elmo_tf.settings import Count, Natural, checked_dataclass, setting
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+
+from elmo_tf.commands.options import STDIN, LanguageModel, WrongCallError, print_json
 
 _MARKED = re.compile(r"\*\*(.+)\*\*")
 
 
-@checked_dataclass(kw_only=True)
-class _SubstitutesOptions:
-    checkpoint: LanguageModel
-    sentences: tuple[str, ...] = setting(
-        is_positional=True,
-        metavar="SENTENCE",
-        help="whitespace-separated tokens, some of them marked as **token**; - is stdin, one "
-        "sentence per line",
-    )
-    position: tuple[Natural, ...] = setting(
-        (),
-        "position of a token in every sentence, from 0; repeatable",
-        is_repeatable=True,
-        default_help="the marked tokens",
-    )
-    top: Count = setting(10, "number of substitutes per position")
+def substitutes(
+    checkpoint: LanguageModel,
+    sentences: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="whitespace-separated tokens, some of them marked as **token**; - is stdin, one "
+            "sentence per line"
+        ),
+    ],
+    /,
+    *,
+    position: Annotated[tuple[NonNegativeInt, ...], Parameter(consume_multiple=False)] = (),
+    top: PositiveInt = 10,
+) -> None:
+    """Print the most probable tokens at positions of sentences, as JSON lines.
 
-    def __post_init__(self):
-        for sentence in self.sentences:
-            if sentence != STDIN and not self.position and not _unmarked(sentence)[1]:
-                raise ValueError(
-                    f"mark a token of {sentence!r} as **token**, or name its position (--position)"
-                )
-
-
-@subcommand("elmo-tf substitutes small-en 'The **bank** of the river' 'A **bank** account'")
-def substitutes(options: _SubstitutesOptions) -> None:
-    """Print the most probable tokens at positions of sentences, as JSON lines."""
+    Args:
+        position: position of a token in every sentence, from 0; repeatable; by default the marked
+            tokens.
+        top: number of substitutes per position.
+    """
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import sentence_substitutes
     from elmo_tf.progress import progress_over
 
-    given = [sentence for sentence in options.sentences if sentence != STDIN]
-    list(_queries(given, options.position))  # checks them before the model is loaded
-    model = load_language_model(options.checkpoint)
-    queries, sentences, places = itertools.tee(_queries(options.sentences, options.position), 3)
+    given = [sentence for sentence in sentences if sentence != STDIN]
+    for sentence in given:
+        if not position and not _unmarked(sentence)[1]:
+            raise WrongCallError(
+                f"mark a token of {sentence!r} as **token**, or name its position (--position)"
+            )
+    list(_queries(given, position))  # checks them before the model is loaded
+    model = load_language_model(checkpoint)
+    queries, texts, places = itertools.tee(_queries(sentences, position), 3)
     substitute_lists = sentence_substitutes(
-        model, (tokens for tokens, _ in sentences), (each for _, each in places), options.top
+        model, (tokens for tokens, _ in texts), (each for _, each in places), top
     )
-    if STDIN in options.sentences and not sys.stdout.isatty():
+    if STDIN in sentences and not sys.stdout.isatty():
         substitute_lists = progress_over(substitute_lists, None, "substituting", "sentences")
     for index, (of_sentence, (tokens, positions)) in enumerate(
         zip(substitute_lists, queries, strict=True)
     ):
-        for position, best in zip(positions, of_sentence, strict=True):
+        for place, best in zip(positions, of_sentence, strict=True):
             rows = [
                 {"token": substitute.token, **substitute.log_probs, "total": substitute.total}
                 for substitute in best
             ]
-            where = {"sentence": index, "position": position, "token": tokens[position]}
+            where = {"sentence": index, "position": place, "token": tokens[place]}
             print_json({**where, "substitutes": rows})
 
 

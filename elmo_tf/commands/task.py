@@ -1,43 +1,38 @@
-"""The subcommand `task`: task models, trained on labeled files and a biLM's vectors."""
+"""The subcommands of `task`: task models, trained on labeled files and a biLM's vectors."""
 
-import dataclasses
 import os
 from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.types import PositiveInt
 
 from elmo_tf.commands.options import (
     InputFormat,
     ModelDirectory,
     ModelVersion,
     Overwrite,
-    ReportOptions,
-    Subcommand,
+    Report,
     TokenColumn,
+    WrongCallError,
     markdown_table,
     percent,
     print_json,
-    subcommand,
 )
-from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 from elmo_tf.tasks.config import TaskConfig
 
-_EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
-
-_Workdir = Annotated[
-    str, setting(is_positional=True, metavar="WORKDIR", help="work directory of elmo-tf task train")
-]
+_Config = Annotated[TaskConfig, Parameter(name="*")]
+_Workdir = Annotated[str, Parameter(help="work directory of elmo-tf task train")]
 _Others = Annotated[
-    Texts,
-    setting(
+    tuple[str, ...],
+    Parameter(
         name="--with",
-        metavar="WORKDIR",
         help="further work directories: the models predict together, by the average of their "
         "probabilities",
     ),
 ]
 
 
-@subcommand(f"{_EXAMPLE} --elmo small-en")
-def train(config: TaskConfig) -> None:
+def train(*, config: _Config) -> None:
     """Train a task model, and keep its best epoch on held-out examples."""
     from elmo_tf.trainers.tasks.training import train_task
 
@@ -46,119 +41,108 @@ def train(config: TaskConfig) -> None:
     print_json({"workdir": config.workdir, **record["best"]})
 
 
-@checked_dataclass(kw_only=True)
-class _EvaluateOptions:
-    workdir: _Workdir
-    files: Texts = setting(is_positional=True, help="labeled files")
-    others: _Others = ()
-    output: str | None = setting(None, "write the predictions, as elmo-tf task predict does")
-    overwrite: Overwrite = False
+def evaluate(
+    workdir: _Workdir,
+    files: Annotated[tuple[str, ...], Parameter(help="labeled files")],
+    /,
+    *,
+    others: _Others = (),
+    output: str | None = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Evaluate a task model on labeled files.
 
-
-@subcommand("elmo-tf task evaluate ner test.conll")
-def evaluate(options: _EvaluateOptions) -> None:
-    """Evaluate a task model on labeled files."""
+    Args:
+        output: write the predictions, as elmo-tf task predict does.
+    """
     from elmo_tf.trainers.tasks.predict import evaluate_task
 
-    settings = dataclasses.asdict(options)
-    workdirs = settings.pop("workdir"), *settings.pop("others")
-    print_json(evaluate_task(workdirs, **settings))
+    print_json(evaluate_task((workdir, *others), files, output=output, overwrite=overwrite))
 
 
-@checked_dataclass(kw_only=True)
-class _PredictOptions:
-    workdir: _Workdir
-    inputs: Texts = setting(
-        is_positional=True,
-        metavar="INPUT",
-        help="one tokenized sentence per line, or a file of the task, whose labels are ignored"
-        " (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: also"
-        " columns, or lines of a predicate's index, from 0, and tokens; coref: columns, or text"
-        " with an empty line between documents)",
-    )
-    output: str = setting(
-        is_positional=True,
-        metavar="OUTPUT",
-        help="the predictions for all inputs, in their order: columns of tokens and tags (sst, "
-        "classify: tab-separated labels and texts; snli: JSON lines; squad: JSON of ids and "
-        "answers; srl: props of CoNLL-2005, and the tokens in OUTPUT.words; coref: columns with "
-        "entities in brackets)",
-    )
-    others: _Others = ()
-    input_format: InputFormat = None
-    token_column: TokenColumn = None
-    overwrite: Overwrite = False
+def predict(
+    workdir: _Workdir,
+    inputs: tuple[str, ...],
+    output: str,
+    /,
+    *,
+    others: _Others = (),
+    input_format: InputFormat = None,
+    token_column: TokenColumn = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write the labels that a task model predicts for one or several files.
 
-
-@subcommand("elmo-tf task predict ner text.txt predicted.conll")
-def predict(options: _PredictOptions) -> None:
-    """Write the labels that a task model predicts for one or several files."""
+    Args:
+        inputs: one tokenized sentence per line, or a file of the task, whose labels are ignored
+            (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: also
+            columns, or lines of a predicate's index, from 0, and tokens; coref: columns, or text
+            with an empty line between documents).
+        output: the predictions for all inputs, in their order: columns of tokens and tags (sst,
+            classify: tab-separated labels and texts; snli: JSON lines; squad: JSON of ids and
+            answers; srl: props of CoNLL-2005, and the tokens in OUTPUT.words; coref: columns with
+            entities in brackets).
+    """
     from elmo_tf.trainers.tasks.predict import predict_task
 
-    settings = dataclasses.asdict(options)
-    workdirs = settings.pop("workdir"), *settings.pop("others")
-    names = {"input": settings.pop("inputs"), "format": settings.pop("input_format")}
-    num_examples = predict_task(workdirs, **names, **settings)
-    print_json({"output": options.output, "examples": num_examples})
+    num_examples = predict_task(
+        *((workdir, *others), inputs, output),
+        format=input_format,
+        token_column=token_column,
+        overwrite=overwrite,
+    )
+    print_json({"output": output, "examples": num_examples})
 
 
-@checked_dataclass(kw_only=True)
-class _ExportOptions:
-    workdir: _Workdir
-    directory: ModelDirectory
-    others: _Others = ()
-    version: ModelVersion = 1
-    overwrite: Overwrite = False
-
-
-@subcommand("elmo-tf task export ner exported && elmo-tf serve exported --name ner")
-def export(options: _ExportOptions) -> None:
+def export(
+    workdir: _Workdir,
+    directory: ModelDirectory,
+    /,
+    *,
+    others: _Others = (),
+    version: ModelVersion = 1,
+    overwrite: Overwrite = False,
+) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
     from elmo_tf.saved_models.exporting.task_exporting import export_task
     from elmo_tf.saved_models.versions import check_new_version
     from elmo_tf.tasks import PropositionTagger, load_task
     from elmo_tf.tasks.semantic_roles.predicates import has_predicate_tagger
 
-    where = options.directory, options.version, options.overwrite
+    where = directory, version, overwrite
     check_new_version(*where)
-    workdirs = options.workdir, *options.others
+    workdirs = workdir, *others
     finds_predicates = all(map(has_predicate_tagger, workdirs))
     model = PropositionTagger.load(*workdirs) if finds_predicates else load_task(*workdirs)
     print(export_task(model, *where))
 
 
-@checked_dataclass(kw_only=True)
-class _SweepOptions(ReportOptions):
-    shares: tuple[float, ...] = setting(
-        (1.0,), "shares of --train to train on, above 0, at most 1", group="sweep", default_help="1"
-    )
-    seeds: Count = setting(5, "seeds per share, counted from --seed")
+def sweep(
+    *,
+    config: _Config,
+    shares: tuple[float, ...] = (1.0,),
+    seeds: PositiveInt = 5,
+    json: str | None = None,
+) -> None:
+    """Train with and without ELMo, for several seeds and shares of the data.
 
+    --elmo is required: each seed is trained with it and without. --workdir gets one directory per
+    training; a sweep that is repeated reuses those that have finished.
 
-@subcommand(
-    "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
-    "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
-    epilog="--elmo is required: each seed is trained with it and without. --workdir gets one "
-    "directory per training; a sweep that is repeated reuses those that have finished.",
-    leave_out=("share", "resume"),
-)
-def sweep(config: TaskConfig, options: _SweepOptions) -> None:
-    """Train with and without ELMo, for several seeds and shares of the data."""
+    Args:
+        shares: shares of the training examples to train on, above 0, at most 1.
+        seeds: seeds per share, counted from --seed.
+        json: also write the results there, as JSON.
+    """
     from elmo_tf.trainers.tasks.sweep import sweep_task
 
-    options.check_report()
+    if config.resume or config.share < 1:
+        raise WrongCallError("--share and --resume are not for a sweep: it takes --shares")
+    report = Report(json=json, overwrite=config.overwrite)
+    report.check()
     _check_paths(config)
-    results = sweep_task(config, options.shares, options.seeds)
-    options.report(results, lambda: _markdown(results))
-
-
-task = Subcommand(
-    "task",
-    "train, evaluate and use task models, such as NER taggers",
-    f"{_EXAMPLE} --elmo small-en",
-    metavar="ACTION",
-    subcommands=(train, evaluate, predict, export, sweep),
-)
+    results = sweep_task(config, shares, seeds)
+    report.write(results, lambda: _markdown(results))
 
 
 def _check_paths(config: TaskConfig) -> None:

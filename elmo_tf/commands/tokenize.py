@@ -8,57 +8,55 @@ import time
 import unicodedata
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from typing import Annotated, Any
 
 from absl import logging
+from cyclopts import Parameter
 
-from elmo_tf.commands.options import Overwrite, subcommand, text_sources
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.commands.options import Overwrite, text_sources
 
 _CHARACTERS = 100_000  # of the lines that a process tokenizes at a time
 
 
-@checked_dataclass(kw_only=True)
-class _TokenizeOptions:
-    files: Texts = setting(
-        is_positional=True, metavar="FILES", help="raw text; .gz is decompressed; - is stdin"
-    )
-    language: str = setting(
-        metavar="LANG",
-        help="ko (words), ko-morph (morphemes), ja, zh, th, xx (any language), or a language of "
-        "spaCy's tokenizer (en, de, …)",
-    )
-    output: str = setting(help="text in Unicode's normal form NFC, one tokenized sentence per line")
-    overwrite: Overwrite = False
+def tokenize(
+    files: Annotated[tuple[str, ...], Parameter(help="raw text; .gz is decompressed; - is stdin")],
+    /,
+    *,
+    language: str,
+    output: str,
+    overwrite: Overwrite = False,
+) -> None:
+    """Split raw text into sentences and tokens, as vocab and train read them.
 
-
-@subcommand("elmo-tf tokenize raw.txt --language de --output german.txt", needs_tensorflow=False)
-def tokenize(options: _TokenizeOptions) -> None:
-    """Split raw text into sentences and tokens, as vocab and train read them."""
+    Args:
+        language: ko (words), ko-morph (morphemes), ja, zh, th, xx (any language), or a language of
+            spaCy's tokenizer (en, de, …).
+        output: text in Unicode's normal form NFC, one tokenized sentence per line.
+    """
     from elmo_tf.cores import num_cores
     from elmo_tf.files import atomic_file, refuse_file
     from elmo_tf.progress import progress
     from elmo_tf.text.batches import read_ahead
     from elmo_tf.text.sentence_files import reported_lines
 
-    refuse_file(options.output, options.overwrite)
-    _tokenizer(options.language)  # fails before the text is read
-    lines = reported_lines(text_sources(options.files))
+    refuse_file(output, overwrite)
+    _tokenizer(language)  # fails before the text is read
+    lines = reported_lines(text_sources(files))
     parts = iter(lambda: read_ahead(lines, _CHARACTERS), [])
     start = time.perf_counter()
     counts: collections.Counter[str] = collections.Counter()
     with (
-        atomic_file(options.output, options.overwrite) as part,
+        atomic_file(output, overwrite) as part,
         open(part, "wb") as file,
         progress(None, "tokenizing", "tokens") as meter,
     ):
-        for text, found in _tokenized(options.language, parts, num_cores()):
+        for text, found in _tokenized(language, parts, num_cores()):
             file.write(text)
             counts.update(found)
             meter.update(found["tokens"])
     logging.info(
         "%s holds %s sentences of %s tokens (%s tokens/s).",
-        *(options.output, f"{counts['sentences']:,}", f"{counts['tokens']:,}"),
+        *(output, f"{counts['sentences']:,}", f"{counts['tokens']:,}"),
         f"{counts['tokens'] / (time.perf_counter() - start):,.0f}",
     )
     if counts["normalized"]:

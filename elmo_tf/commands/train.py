@@ -1,15 +1,15 @@
 """The subcommand `train`: text ─► checkpoint."""
 
 import os
+from typing import Annotated
 
-from elmo_tf.commands.options import print_json, subcommand
+from cyclopts import Parameter
+
+from elmo_tf.commands.options import print_json
 from elmo_tf.trainers.config import PretrainConfig
 
 
-@subcommand(
-    "elmo-tf train --corpus text.txt --workdir run --preset tiny --steps 200 --batch-size 8"
-)
-def train(config: PretrainConfig) -> None:
+def train(*, config: Annotated[PretrainConfig, Parameter(name="*")]) -> None:
     """Pretrain a biLM on text."""
     from elmo_tf.files import refuse_unwritable
     from elmo_tf.trainers.pretraining import pretrain

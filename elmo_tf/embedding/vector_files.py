@@ -21,7 +21,7 @@ import numpy as np
 from elmo_tf.embedding.vectors import mean_over_tokens
 from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory, refuse_file
-from elmo_tf.settings import checked_dataclass
+from elmo_tf.settings import check_exclusive, checked_dataclass
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import FileSentence, SentenceCount
 
@@ -61,6 +61,9 @@ class OutputOptions:
     pool: Literal["none", "mean"] = "none"
 
     EXCLUSIVE: ClassVar = (("forget_sentences", "use_sentence_keys"),)
+
+    def __post_init__(self):
+        check_exclusive(self)
 
     def as_written(self, vectors: np.ndarray) -> np.ndarray:
         """Converts the vectors of a sentence to the array to write, (…, feature) with pooling."""

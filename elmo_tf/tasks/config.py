@@ -2,27 +2,23 @@
 
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator
+import pydantic
+from cyclopts import Parameter
 
 from elmo_tf.config import PLACEMENTS
-from elmo_tf.config_checks import check_choice
 from elmo_tf.settings import (
-    ClipNorm,
     Count,
-    MovingAverage,
     Natural,
     NonNegative,
-    OverwriteRun,
     Positive,
     Rate,
-    RunSettings,
     Text,
     Texts,
-    changeable,
+    check_exclusive,
     checked_dataclass,
-    setting,
+    fill_settings,
+    resumed_settings,
     settings_as_json,
-    settings_of,
 )
 
 MODEL_FILE = "model.keras"
@@ -73,21 +69,79 @@ _ONLY_FOR = {
 _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 
 
-def current_mix(mix: Any) -> Any:
-    """The value of `mix`. Version 0.2 called learned mixing weights "learnt"."""
-    return "learned" if mix == "learnt" else mix
-
-
-_Mix = Annotated[Literal["learned", "top", "average"], BeforeValidator(current_mix)]
 # The name of a column, or its number.
-_Column = Annotated[Text, BeforeValidator(lambda column: str(column))]
+_Column = Annotated[Text, pydantic.BeforeValidator(str)]
 
 
 @checked_dataclass
-class TaskConfig(RunSettings):
-    """The settings of a task training run. Each field declares its range and meaning.
+class TaskConfig:
+    """The settings of a task training run.
 
-    `elmo` accepts everything that `elmo_tf.load_bilm` accepts.
+    With `resume`, settings that are not given are those of the run in `workdir`.
+
+    Args:
+        task: ner: named entities (CoNLL columns); pos: parts of speech (CoNLL columns); sst:
+            sentiment (bracketed trees); snli: entailment (JSON lines); classify: text
+            classification (.tsv or .csv); squad: question answering (JSON of SQuAD 1.1); srl:
+            semantic roles (columns of CoNLL or PropBank); coref: coreference (CoNLL columns).
+        train: files of training examples.
+        dev: files of held-out examples; they select the best epoch.
+        workdir: directory for the model of the best epoch, the scores and the log.
+        share: fraction of the training examples to train on, above 0 and at most 1; the seed
+            selects the examples.
+        resume: resume after the last epoch in the work directory, with its settings unless others
+            are given; if there is no epoch yet, start from the beginning.
+        overwrite: delete the results in the work directory, and start from the beginning.
+        elmo: directory, archive, URL or name of a checkpoint, such as small-en, see
+            `elmo_tf.load_bilm`; by default a model without ELMo.
+        placement: where to concatenate ELMo: with the word vectors, with the output of the task's
+            LSTM, or with both.
+        mix: how to combine the layers of the biLM: with trained mixing weights, the top layer
+            only, or their average.
+        mix_l2: L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost
+            equal.
+        elmo_dropout: dropout rate of the ELMo vectors, in addition to the dropout of the model,
+            from 0 to below 1; by default 0.5 for squad and coref, 0.1 for srl, 0 for others.
+        layer_norm: normalize each layer over the batch before the mix.
+        fine_tune: also train the biLM, which is slower.
+        precision: precision of the matrix products of a frozen biLM; bfloat16 is faster on
+            processors with bfloat16 instructions.
+        model: architecture of the task model; by default crf for ner and pos, bcn for sst and
+            classify (or bilstm), esim for snli, bidaf for squad, srl and coref.
+        word_vectors: initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz;
+            by default random initialization.
+        word_dim: width of the trained word vectors; 0 for none; ignored with word_vectors.
+        lowercase: look up word vectors in lower case.
+        freeze_words: do not train the vectors of word_vectors.
+        characters: whether the task model has a character CNN.
+        units: width of each direction of the task's LSTMs; for ner and pos, the second LSTM has
+            half of it; by default as published.
+        dropout: dropout rate of the task model, from 0 to below 1; by default as published: 0.5;
+            0.2 for squad and coref, 0.1 for srl.
+        model_options: further arguments of the model's class, such as num_layers=4 for srl.
+        format: ner and pos: file format, columns or CoNLL-U; by default chosen by the file name.
+        token_column: ner and pos: column of the tokens, counted from 1; by default 1, or 2 for
+            conllu.
+        tag_column: ner and pos: column of the tags, counted from 1; by default the last, or 4 for
+            conllu.
+        scheme: ner: tagging scheme of the files; IOB1 also accepts broken BIO.
+        phrases: sst: also train on phrases of at least this many tokens; by default sentences only.
+        binary: sst: predict two labels (negative, positive), and leave neutral sentences out.
+        text_column: classify: name of the text column, or its number, counted from 1.
+        label_column: classify: name of the label column, or its number, counted from 1; if both
+            columns are numbers, the file has no header.
+        max_tokens: squad and srl: leave out training examples with more tokens; by default 100 for
+            srl, no limit for squad.
+        window: coref: number of sentences per step; longer documents give a random window of them.
+        optimizer: squad and srl were published with adadelta, which needs many epochs.
+        learning_rate: learning rate, above 0; by default 0.001, or 1 for adadelta.
+        ema: evaluate and save a moving average of the weights, with at most this decay per step,
+            such as 0.999; 0 for none.
+        clip_norm: maximum of the global gradient norm, above 0; larger gradients are scaled down.
+        batch_size: examples per step; for coref, always one document.
+        epochs: maximum number of epochs.
+        patience: stop after this many epochs without a better score on the held-out examples.
+        seed: random seed of initial weights, order of examples and dropout, from 0 to 4294967295.
 
     Raises:
         ValueError: a value is out of its range, or two settings exclude each other.
@@ -97,173 +151,74 @@ class TaskConfig(RunSettings):
 
     RECORD: ClassVar = RECORD_FILE
     EXCLUSIVE: ClassVar = (("resume", "overwrite"),)
+    # May change when a run is resumed; but not the contents of the checkpoint and word vectors.
+    CHANGEABLE: ClassVar = (
+        *("train", "dev", "workdir", "resume", "overwrite", "elmo", "word_vectors", "epochs"),
+        "patience",
+    )
 
-    task: Literal[*_TASKS] = setting(
-        group="task and results",
-        help="; ".join(f"{name}: {task.files}" for name, task in _TASKS.items()),
-    )
-    train: Texts = changeable(min_length=1, help="files of training examples")
-    dev: Texts = changeable(
-        min_length=1, help="files of held-out examples; they select the best epoch"
-    )
-    workdir: Text = changeable(
-        metavar="DIR", help="directory for the model of the best epoch, the scores and the log"
-    )
-    share: float = setting(
-        1.0,
-        "fraction of the training examples to train on, above 0 and at most 1; --seed selects "
-        "the examples",
-        gt=0,
-        le=1,
-    )
-    resume: bool = changeable(
-        False,
-        "resume after the last epoch in --workdir, with its settings unless others are given; "
-        "if there is no epoch yet, start from the beginning",
-    )
-    overwrite: OverwriteRun = False
-    # Its content must not change, nor that of `word_vectors`.
-    elmo: Any = changeable(
-        None,
-        "directory, archive, URL or name of a checkpoint, such as small-en",
-        group="ELMo",
-        metavar="CHECKPOINT",
-        default_help="a model without ELMo; required for sweep",
-    )
-    placement: Literal[*PLACEMENTS] = setting(
-        "input",
-        "where to concatenate ELMo: with the word vectors, with the output of the task's "
-        "LSTM, or with both",
-    )
-    mix: _Mix = setting(
-        "learned",
-        "how to combine the layers of the biLM: with trained mixing weights, the top layer "
-        "only, or their average",
-    )
-    mix_l2: NonNegative = setting(
-        0.001,
-        "L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
-        "equal",
-    )
-    elmo_dropout: Rate | None = setting(
-        None,
-        "dropout rate of the ELMo vectors, in addition to --dropout, from 0 to below 1",
-        default_help="0.5 for squad and coref, 0.1 for srl, 0 for others",
-    )
-    layer_norm: bool = setting(False, "normalize each layer over the batch before the mix")
-    fine_tune: bool = setting(False, "also train the biLM, which is slower")
-    precision: Literal["float32", "bfloat16"] = setting(
-        "float32",
-        "precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
-        "with bfloat16 instructions",
-    )
-    model: Literal[*_MODELS] | None = setting(
-        None,
-        "architecture of the task model",
-        group="model",
-        default_help=", ".join(
-            f"{next(iter(task.models))} for {name}" for name, task in _TASKS.items()
-        ),
-    )
-    word_vectors: Text | None = changeable(
-        None,
-        "initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
-        default_help="random initialization",
-    )
-    word_dim: Natural = setting(
-        50, "width of the trained word vectors; 0 for none; ignored with --word-vectors"
-    )
-    lowercase: bool = setting(False, "look up word vectors in lower case")
-    freeze_words: bool = setting(False, "do not train the vectors of --word-vectors")
-    characters: bool = setting(
-        True, "omit the character CNN of the task model", name="--no-characters"
-    )
-    units: Count | None = setting(
-        None,
-        "width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
-        "half of it",
-        default_help="as published",
-    )
-    dropout: Rate | None = setting(
-        None,
-        "dropout rate of the task model, from 0 to below 1",
-        default_help="as published: 0.5; 0.2 for squad and coref, 0.1 for srl",
-    )
-    model_options: Texts = setting(
-        (),
-        "further arguments of the model's class, such as num_layers=4 for srl",
-        name="--set",
-        metavar="NAME=VALUE",
-    )
-    format: Literal["conll", "conllu"] | None = setting(
-        None,
-        "ner and pos: file format, columns or CoNLL-U",
-        group="files",
-        name="--input-format",
-        default_help="by the file name",
-    )
-    token_column: Count | None = setting(
-        None, "ner and pos: column of the tokens, counted from 1", default_help="1, or 2 for conllu"
-    )
-    tag_column: Count | None = setting(
-        None,
-        "ner and pos: column of the tags, counted from 1",
-        default_help="the last, or 4 for conllu",
-    )
-    scheme: Literal["BIO", "IOB1", "BIOUL"] = setting(
-        "BIO", "ner: tagging scheme of the files; IOB1 also accepts broken BIO"
-    )
-    phrases: Count | None = setting(
-        None, "sst: also train on phrases of at least N tokens", default_help="sentences only"
-    )
-    binary: bool = setting(
-        False, "sst: predict two labels (negative, positive), and leave neutral sentences out"
-    )
-    text_column: _Column = setting(
-        "text", "classify: name of the text column, or its number, counted from 1", metavar="NAME"
-    )
-    label_column: _Column = setting(
-        "label",
-        "classify: name of the label column, or its number, counted from 1; if both columns "
-        "are numbers, the file has no header",
-        metavar="NAME",
-    )
-    max_tokens: Count | None = setting(
-        None,
-        "squad and srl: leave out training examples with more tokens",
-        default_help="100 for srl, no limit for squad",
-    )
-    window: Count = setting(
-        50, "coref: number of sentences per step; longer documents give a random window of them"
-    )
-    optimizer: Literal[*_LEARNING_RATES] = setting(
-        "adam",
-        "optimizer; squad and srl were published with adadelta, which needs many epochs",
-        group="training",
-    )
-    learning_rate: Positive | None = setting(
-        None, "learning rate, above 0", default_help="0.001, or 1 for adadelta"
-    )
-    ema: MovingAverage = 0.0
-    clip_norm: ClipNorm = 5.0
-    batch_size: Count = setting(32, "examples per step; for coref, always one document")
-    epochs: Count = changeable(50, "maximum number of epochs")
-    patience: Count = changeable(5, "stop after N epochs without a better score on --dev")
-    seed: int = setting(
-        0,
-        "random seed of initial weights, order of examples and dropout, from 0 to 4294967295",
-        ge=0,
-        lt=2**32,
-    )
+    task: Literal[*_TASKS]
+    train: Annotated[Texts, pydantic.Field(min_length=1)]
+    dev: Annotated[Texts, pydantic.Field(min_length=1)]
+    workdir: Text
+    share: Annotated[float, pydantic.Field(gt=0, le=1)] = 1.0
+    resume: bool = False
+    overwrite: bool = False
+    elmo: Any = None
+    placement: Literal[*PLACEMENTS] = "input"
+    mix: Literal["learned", "top", "average"] = "learned"
+    mix_l2: NonNegative = 0.001
+    elmo_dropout: Rate | None = None
+    layer_norm: bool = False
+    fine_tune: bool = False
+    precision: Literal["float32", "bfloat16"] = "float32"
+    model: Literal[*_MODELS] | None = None
+    word_vectors: Text | None = None
+    word_dim: Natural = 50
+    lowercase: bool = False
+    freeze_words: bool = False
+    characters: Annotated[bool, Parameter(name=(), negative="--no-characters")] = True
+    units: Count | None = None
+    dropout: Rate | None = None
+    model_options: Annotated[Texts, Parameter(name="--set")] = ()
+    format: Annotated[Literal["conll", "conllu"] | None, Parameter(name="--input-format")] = None
+    token_column: Count | None = None
+    tag_column: Count | None = None
+    scheme: Literal["BIO", "IOB1", "BIOUL"] = "BIO"
+    phrases: Count | None = None
+    binary: bool = False
+    text_column: _Column = "text"
+    label_column: _Column = "label"
+    max_tokens: Count | None = None
+    window: Count = 50
+    optimizer: Literal[*_LEARNING_RATES] = "adam"
+    learning_rate: Positive | None = None
+    ema: Rate = 0.0
+    clip_norm: Positive = 5.0
+    batch_size: Count = 32
+    epochs: Count = 50
+    patience: Count = 5
+    seed: Annotated[int, pydantic.Field(ge=0, lt=2**32)] = 0
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _with_record(cls, given: Any) -> Any:
+        return resumed_settings(cls, given)
 
     def __post_init__(self):
         task = _TASKS[self.task]
-        self._fill(
+        check_exclusive(self)
+        fill_settings(
+            self,
             model=next(iter(task.models)),
             elmo_dropout=task.elmo_dropout,
             learning_rate=_LEARNING_RATES[self.optimizer],
         )
-        check_choice(self.model, "model", task.models)
+        if self.model not in task.models:
+            raise ValueError(
+                f"`model` must be one of {', '.join(task.models)} for {self.task}. "
+                f"Received: {self.model!r}"
+            )
         self._check_together()
         self._check_task_settings()
 
@@ -288,7 +243,7 @@ class TaskConfig(RunSettings):
     def _check_task_settings(self) -> None:
         for name, tasks in _ONLY_FOR.items():
             value = getattr(self, name)
-            if self.task not in tasks and value != settings_of(type(self))[name].default:
+            if self.task not in tasks and value != type(self).__pydantic_fields__[name].default:
                 raise ValueError(
                     f"`{name}` is only for --task {' or '.join(tasks)}. "
                     f"Received: {value!r} for {self.task}"

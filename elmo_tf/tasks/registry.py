@@ -56,7 +56,7 @@ def read_runs(
     """The settings and labels of a trained model, and the check that others fit it, by records."""
     configs, records, bilms = [], [], []
     for folder in map(folder_of_run, (workdir, *others)):
-        configs.append(TaskConfig.resumed(folder))  # fails if the record is damaged
+        configs.append(TaskConfig(workdir=folder, resume=True))  # fails if the record is damaged
         records.append(read_record(folder / RECORD_FILE))
         bilm = f"one trained in {folder} (--fine-tune)"
         bilms.append((bilm if configs[-1].fine_tune else records[-1].get("bilm") or "none",))

@@ -11,8 +11,8 @@ from elmo_tf.evaluation.speed import measure_speed
 
 
 def test_speeds_are_measured_and_compared_with_plain_products(trained, capsys):
-    call = ["elmo-tf", "benchmark", str(trained), "--turns", "1", "--tokens-per-turn", "400"]
-    assert cli._main(cli._parse([*call, "--format", "json"])) == 0
+    call = ["benchmark", str(trained), "--turns", "1", "--tokens-per-turn", "400"]
+    assert cli.main([*call, "--format", "json"]) == 0
     results = json.loads(capsys.readouterr().out)
 
     speed = results["precisions"]["float32"]

@@ -98,7 +98,7 @@ def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(
         assert totals == pytest.approx([one.total for one in best], abs=1e-5)
     stdin(b"\nthe **dog**\n")
     positions = ("--position", "1", "--position", "0")
-    _, out, _ = command("substitutes", trained, *positions, "the cat", "-", "--top", "1")
+    _, out, _ = command("substitutes", trained, "the cat", "-", *positions, "--top", "1")
     results = [json.loads(line) for line in out.splitlines()]
     places = [(each["sentence"], each["position"], each["token"]) for each in results]
     assert places == [(0, 1, "cat"), (0, 0, "the"), (2, 1, "**dog**"), (2, 0, "the")]

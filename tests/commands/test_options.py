@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from elmo_tf.commands.options import ReportOptions, short_names
+from elmo_tf.commands.options import Report, short_names
 
 CONTENT = {"layers": [0.5, 0.75], "word": "größer"}
 
@@ -12,9 +12,9 @@ def print_report(capsys):
     """Reports `CONTENT` with some options; returns the text on stdout."""
 
     def call(**settings):
-        options = ReportOptions(**settings)
-        options.check_report()
-        options.report(CONTENT, lambda: "| a table |")
+        options = Report(**settings)
+        options.check()
+        options.write(CONTENT, lambda: "| a table |")
         return capsys.readouterr().out
 
     return call
@@ -28,7 +28,7 @@ def test_stdout_gets_json_and_a_terminal_gets_a_table(print_report, monkeypatch)
 
 def test_json_file_does_not_depend_on_the_stdout_format(print_report, tmp_path, monkeypatch):
     path = tmp_path / "results.json"
-    print_report(report_format="markdown", json=str(path))
+    print_report(format="markdown", json=str(path))
 
     assert json.loads(path.read_text("utf-8")) == CONTENT
     path.write_text("earlier")

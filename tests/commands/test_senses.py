@@ -74,21 +74,20 @@ def test_tables_are_printed_and_outputs_replaced_with_overwrite(senses):
         path.write_text("earlier")
 
     status, out, _ = senses(
-        *("--test", "one.data.xml", "two.data.xml", "--held-out", "0.3", "--format", "markdown"),
+        *("--test", "one.data.xml", "two.data.xml", "--format", "markdown"),
         *("--json", "scores.json", "--predictions", "answers", "--overwrite"),
         *("--precision", "bfloat16", "--batch-tokens", "7"),
     )
 
     assert status == 0
     content = json.loads(Path("scores.json").read_text("utf-8"))
-    assert content["held_out"] == 0.3
-    assert content["trained_on"] == {"sentences": 2, "instances": 2}
-    assert list(content["results"]) == ["one", "two", "held_out"]
-    assert len(list(Path("answers").iterdir())) == 3 * len(METHODS)
+    assert content["trained_on"] == {"sentences": 3, "instances": 3}
+    assert list(content["results"]) == ["one", "two"]
+    assert len(list(Path("answers").iterdir())) == 2 * len(METHODS)
     lines = out.splitlines()
-    assert lines[0] == "Trained on 2 instances in 2 sentences."
+    assert lines[0] == "Trained on 3 instances in 3 sentences."
     assert [line for line in lines if line.startswith("#")] == [
-        *("## one", "## two", "## held_out", "## All test sets together")
+        *("## one", "## two", "## All test sets together")
     ]
     # "two" has no trained lemma, and "held_out" only trained ones.
     assert out.count("Only lemmas of the training text:") == 1

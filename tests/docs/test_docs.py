@@ -133,4 +133,4 @@ def _run_command(words):
 
     assert words[0] == "elmo-tf", f"not a call of elmo-tf: {words}"
     arguments = itertools.chain.from_iterable(glob.glob(word) or [word] for word in words)
-    assert cli._main(cli._parse(list(arguments))) == 0, words
+    assert cli.main(list(arguments)[1:]) == 0, words

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from elmo_tf.tasks.config import TaskConfig
@@ -24,17 +22,10 @@ def test_files_become_tuples_and_each_task_has_a_default_model():
     assert one.as_json()["train"] == ["a"]
 
 
-def test_the_old_name_of_learned_mixing_weights_is_accepted(tmp_path):
-    assert config(mix="learnt").mix == config().mix == "learned"
-    record = {"settings": {**config().as_json(), "mix": "learnt"}}
-    (tmp_path / "task.json").write_text(json.dumps(record))
-    assert TaskConfig.resumed(tmp_path).mix == "learned"
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "bcn"}, "`model` must be one of crf. Received: 'bcn'"),
+        ({"model": "bcn"}, "`model` must be one of crf for ner. Received: 'bcn'"),
         ({"placement": "both"}, "`placement` both needs `elmo`"),
         ({"task": "coref", "elmo": "x", "placement": "output"}, "must be input or none for coref"),
         ({"characters": False, "word_dim": 0}, "The model has no input: pass `word_dim`"),

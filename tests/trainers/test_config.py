@@ -110,7 +110,7 @@ def test_a_resumed_run_has_the_settings_and_shape_of_its_record(tmp_path):
     settings = {"word_input": True, "valid": "v.txt", "batch_size": 3, "steps": 7}
     begun = recorded(tmp_path, options=MEDIUM.to_options(), **settings, overwrite=True)
 
-    resumed = PretrainConfig.resumed(tmp_path)
+    resumed = PretrainConfig(workdir=tmp_path, resume=True)
 
     assert resumed.bilm_config(9) == begun.bilm_config(9)
     changes = {"resume": True, "overwrite": False, "options": resumed.options}
@@ -122,20 +122,20 @@ def test_arguments_of_a_resumed_run_override_its_record(tmp_path):
     recorded(tmp_path / "old", preset="tiny", steps=7)
     workdir = (tmp_path / "old").rename(tmp_path / "moved")
 
-    assert PretrainConfig.resumed(workdir, steps=9).steps == 9
-    longer = PretrainConfig.resumed(workdir, epochs=2, corpus="moved.txt")
+    assert PretrainConfig(workdir=workdir, steps=9, resume=True).steps == 9
+    longer = PretrainConfig(workdir=workdir, epochs=2, corpus="moved.txt", resume=True)
     assert (longer.steps, longer.epochs) == (None, 2)
     assert (longer.corpus, longer.workdir) == (("moved.txt",), str(workdir))
-    other = PretrainConfig.resumed(workdir, options=MEDIUM.to_options())
+    other = PretrainConfig(workdir=workdir, options=MEDIUM.to_options(), resume=True)
     assert (other.preset, other.options) == (None, MEDIUM.to_options())
     with pytest.raises(ValueError, match="`resume` and `overwrite` exclude each other"):
-        PretrainConfig.resumed(workdir, overwrite=True)
+        PretrainConfig(workdir=workdir, overwrite=True, resume=True)
 
 
 def test_a_directory_without_a_valid_record_cannot_be_resumed(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no run to resume: there is no training\.json"):
-        PretrainConfig.resumed(tmp_path)
+    with pytest.raises(ValueError, match="`corpus` is missing"):
+        PretrainConfig(workdir=tmp_path, resume=True)
     for content in ("{", "[]", "{}"):
         (tmp_path / "training.json").write_text(content)
         with pytest.raises(ValueError, match=r"training\.json is damaged"):
-            PretrainConfig.resumed(tmp_path)
+            PretrainConfig(workdir=tmp_path, resume=True)

@@ -76,7 +76,7 @@ def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
 
 def test_a_resumed_run_does_not_need_the_starting_checkpoint(tmp_path, tuned):
     workdir = shutil.copytree(tuned[0], tmp_path / "tuned")
-    pretrain(PretrainConfig.resumed(workdir, steps=2, start_from=tmp_path / "removed"))
+    pretrain(PretrainConfig(workdir=workdir, steps=2, start_from=tmp_path / "removed", resume=True))
     assert_same_bilm(workdir, tuned[0])
 
 

@@ -53,7 +53,7 @@ def test_the_dictionaries_are_built_from_text_and_vocabulary(case, text):
 def test_a_run_with_a_lexicon_resumes_exactly(case, tmp_path):
     run, _ = case
     workdir = shutil.copytree(run.copies[4], tmp_path / "killed")
-    pretrain(PretrainConfig.resumed(workdir))
+    pretrain(PretrainConfig(workdir=workdir, resume=True))
     assert_same_run(workdir, run)
 
 

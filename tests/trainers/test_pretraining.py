@@ -52,7 +52,7 @@ def test_held_out_perplexity_falls_and_its_last_value_is_that_of_the_checkpoint(
 
 
 def test_a_resumed_run_equals_an_uninterrupted_run(run):
-    record = pretrain(PretrainConfig.resumed(run.copies[41]))
+    record = pretrain(PretrainConfig(workdir=run.copies[41], resume=True))
     assert_same_run(run.copies[41], run)
     assert record["perplexity"] == run.record["perplexity"]
 

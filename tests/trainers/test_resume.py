@@ -58,7 +58,7 @@ def test_a_resumed_run_has_the_running_mean_of_the_gradient_norms(interrupted, r
             states.append(self)
 
     monkeypatch.setattr(pretraining, "RunState", State)
-    pretrain(PretrainConfig.resumed(interrupted, steps=26))
+    pretrain(PretrainConfig(workdir=interrupted, steps=26, resume=True))
     expected = np.exp(np.mean(np.log([entry["norm"] for entry in run.log[:26]])))
     assert float(states[0].train_step.running_norm) == pytest.approx(expected, rel=1e-4)
 
@@ -102,7 +102,7 @@ def test_a_longer_cosine_warns_that_the_rate_rises_and_a_run_tells_its_duration(
 ):
     settings = {**settings, "schedule": "cosine", "learning_rate": 0.1, "steps": 3}
     pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-    config = PretrainConfig.resumed(tmp_path / "run", steps=10)
+    config = PretrainConfig(workdir=tmp_path / "run", steps=10, resume=True)
     with caplog.at_level("INFO", logger="absl"):
         pretrain(config)
         assert "rate rises from 0.032 to 0.081, because the schedule now ends" in caplog.text
@@ -194,7 +194,7 @@ def evaluations(monkeypatch):
 
 
 def test_an_evaluation_interrupted_by_a_signal_is_repeated(interrupted, text, evaluations):
-    config = PretrainConfig.resumed(interrupted, steps=26, valid=text / "valid.txt")
+    config = PretrainConfig(workdir=interrupted, steps=26, valid=text / "valid.txt", resume=True)
     evaluations += [1, 2]
     for _ in evaluations:
         with pytest.raises(SystemExit):
@@ -211,7 +211,7 @@ def test_with_another_held_out_text_the_best_weights_are_chosen_again(
     earlier = {"step": 60, "average": 8.0, "tokens": 140, "unknown": 0.1}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"perplexity": [earlier]}))
     (tmp_path / "other.txt").write_text("the cat sees\n")
-    record = pretrain(PretrainConfig.resumed(workdir, valid=tmp_path / "other.txt"))
+    record = pretrain(PretrainConfig(workdir=workdir, valid=tmp_path / "other.txt", resume=True))
     assert [(one["step"], one["tokens"]) for one in record["perplexity"]] == [(60, 4)]
     assert (workdir / "best" / "weights.hdf5").exists()
     assert "The held-out text has changed" in caplog.text

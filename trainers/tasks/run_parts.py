@@ -24,7 +24,6 @@ from elmo_tf.tasks.config import (
     PREDICATES_FOLDER,
     RECORD_FILE,
     TaskConfig,
-    current_mix,
 )
 from elmo_tf.tasks.embeddings import CharacterEmbedding, WordEmbedding, word_counts
 from elmo_tf.tasks.task_model import TaskModel
@@ -61,7 +60,6 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
         refuse_other_results(workdir, results, RECORD_FILE)
     elif config.resume and STATE_FILE in names:
         before = read_state(workdir).record["settings"]
-        before = {**before, "mix": current_mix(before["mix"])}
         check_same_settings(TaskConfig, config.as_json(), before, workdir / RECORD_FILE)
     elif config.resume and names == results:  # it may start from the beginning without an epoch
         path = workdir / RECORD_FILE

@@ -32,7 +32,7 @@ def workdir(two_epochs, tmp_path):
 def test_a_run_can_be_resumed_from_its_work_directory_alone(workdir, tmp_path, command):
     before = json.loads((workdir / "task.json").read_text())
 
-    resumed = train_task(TaskConfig.resumed(workdir, epochs=3))
+    resumed = train_task(TaskConfig(workdir=workdir, epochs=3, resume=True))
 
     assert len(resumed["epochs"]) == 3
     assert resumed["epochs"][:2] == before["epochs"]
@@ -41,7 +41,7 @@ def test_a_run_can_be_resumed_from_its_work_directory_alone(workdir, tmp_path, c
     for arguments in (("--workdir", workdir), ("--workdir", tmp_path / "new", "--resume")):
         status, out, err = command("task", "train", *arguments)
         assert (status, out) == (2, "")
-        assert "required: --task, --train, --dev" in err.splitlines()[-1]
+        assert "`task` is missing." in err.splitlines()[-1]
 
 
 def test_used_work_directories_and_changed_settings_are_refused(run, two_epochs, tmp_path):
@@ -80,12 +80,14 @@ def test_a_run_resumes_after_its_inputs_have_moved(files, tmp_path, options, wei
     train_task(TaskConfig("ner", files["ner"], files["ner"], epochs=1, **settings, **sources))
     moved = {name: path.rename(tmp_path / f"moved_{name}") for name, path in sources.items()}
 
-    record = train_task(TaskConfig.resumed(tmp_path / "run", epochs=2, **moved))
+    record = train_task(TaskConfig(workdir=tmp_path / "run", epochs=2, **moved, resume=True))
 
     assert len(record["epochs"]) == 2
     others = {name: array * 1.5 for name, array in weights.items()}
     for changed in (None, checkpoint.write(tmp_path / "moved_elmo", options, others)):
-        again = TaskConfig.resumed(tmp_path / "run", epochs=3, **moved | {"elmo": changed})
+        again = TaskConfig(
+            workdir=tmp_path / "run", epochs=3, **moved | {"elmo": changed}, resume=True
+        )
         with pytest.raises(ValueError, match=r"The biLM changed\."):
             train_task(again)
 
