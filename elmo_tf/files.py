@@ -1,7 +1,6 @@
 """Atomic writing of files and directories, and checks of output paths."""
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -13,8 +12,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-# Errors of a full disk, a quota and a file size limit.
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REMEDY = "Choose another path or add --overwrite (overwrite=True)."
 
 
@@ -40,9 +37,8 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     part = _beside(path, ".part")
     part.touch(exist_ok=False)
     try:
-        with naming_full_disk(path):
-            yield part
-            sync_to_disk(part)
+        yield part
+        sync_to_disk(part)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -86,8 +82,7 @@ def atomic_directory(
     part = _beside(path, ".part")
     part.mkdir()
     try:
-        with naming_full_disk(path):
-            yield part
+        yield part
         refuse_directory(path, overwrite, known)  # another process may have written to it
         put_in_place(part, path)
     finally:
@@ -114,17 +109,6 @@ def locked_directory(path: str | os.PathLike, message: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def naming_full_disk(path: str | os.PathLike) -> Iterator[None]:
-    """Context manager that adds `path` to errors of a full disk, which name no path."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_SPACE or error.filename is not None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
 
 
 def put_in_place(part: Path, path: Path) -> None:

@@ -1,4 +1,3 @@
-import errno
 import json
 import os
 import stat
@@ -81,21 +80,6 @@ def test_a_failed_block_changes_nothing(tmp_path, atomic):
         fail()
     assert os.listdir(tmp_path) == ["name"]
     assert content_of(path) == "old"
-
-
-@both
-def test_disk_full_errors_name_the_path(tmp_path, atomic):
-    def fail(*arguments):
-        with atomic(tmp_path / "name"):
-            raise OSError(*arguments)
-
-    for error, message in (
-        ((errno.ENOSPC, "text"), r"No space left on device: '.*name'$"),
-        ((errno.EIO, "text"), r"text$"),
-        ((errno.ENOSPC, "text", "another"), r"'another'$"),
-    ):
-        with pytest.raises(OSError, match=message):
-            fail(*error)
 
 
 @both

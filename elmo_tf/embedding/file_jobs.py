@@ -19,7 +19,6 @@ from elmo_tf.embedding.vector_files import OutputOptions, VectorFile, output_for
 from elmo_tf.files import (
     atomic_file,
     locked_directory,
-    naming_full_disk,
     put_in_place,
     refuse_file,
     sync_to_disk,
@@ -147,7 +146,7 @@ def unfinished_folder(
     shards, job_file = folder / _SHARDS, folder / _JOB_FILE
     output.parent.mkdir(parents=True, exist_ok=True)
     message = f"Another process is writing {output} ({folder} is locked)."
-    with naming_full_disk(output), locked_directory(folder, message):
+    with locked_directory(folder, message):
         if problem := _why_not_resumable(folder, settings):
             if not overwrite:
                 raise FileExistsError(

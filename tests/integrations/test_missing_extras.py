@@ -53,16 +53,6 @@ def message_without(library, extra):
     return str(raised.value)
 
 
-def test_without_metadata_the_error_names_the_package_of_the_module(monkeypatch):
-    def requires(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "requires", requires)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    message = "A picture needs sklearn. Install it with: pip install scikit-learn"
-    assert message_without("sklearn", "tasks") == message
-
-
 def test_docs_and_errors_install_only_existing_extras_and_required_packages():
     pages = [*ROOT.glob("*.md"), *(ROOT / "saved_models").rglob("*.md")]
     pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.*")]
