@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from korean_page import KOREAN_BLOCKS
-from studies import STUDIES, Run, Study, measured, results_of, rows_of, scores_of
+from studies import STUDIES, Study, measured, rows_of, scores_of
 from tables import accuracies, in_context, spread, table
 
 _ROOT = Path(__file__).parents[1]
 PAGES = (
     "docs/results.md",
-    "docs/appendix-trials.md",
     "docs/guides/which_vectors.md",
     "saved_models/small_en/README.md",
     "saved_models/small_ko/README.md",
@@ -318,32 +317,6 @@ def _training(model: str) -> str:
     return table(["step", "tokens", "forward", "backward", "average"], rows)
 
 
-def _task_trials() -> str:
-    """The scores of the half that chooses the epoch, with seed 0."""
-    rows = []
-    for name, study in STUDIES.items():
-        results = ((Run.of(row), row) for row in results_of(name))
-        found = {run.variant: row for run, row in results if (run.share, run.seed) == (1, 0)}
-        for trial in study.trials:
-            variant, _, settings = trial.partition(", ")
-            unchanged, _, _ = trial.rpartition(", ")
-            scores = [
-                f"{100 * found[one]['chosen']:.1f}" for one in (trial, unchanged) if one in found
-            ]
-            if len(scores) == 2:
-                rows.append([study.title, f"{variant} ELMo", settings, *scores])
-    return table(["task", "model", "setting", "score", "without the last setting"], rows)
-
-
-def _trials() -> str:
-    names = ("forward", "backward", "average")
-    rows = []
-    for one in measured("trials"):
-        perplexities = [f"{one[name]:.1f}" for name in names]
-        rows.append([one["trial"], one["steps"], *perplexities, round(one["tokens_per_second"])])
-    return table(["trial", "steps", *names, "tokens/s on one core"], rows)
-
-
 def _which_vectors() -> str:
     found = measured("which_vectors")
     rows = []
@@ -380,8 +353,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed": _speed,
     "training": functools.partial(_training, "small_en"),
     "training_ko": functools.partial(_training, "small_ko"),
-    "trials": _trials,
-    "task_trials": _task_trials,
     "which_vectors": _which_vectors,
     **KOREAN_BLOCKS,
 }

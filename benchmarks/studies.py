@@ -22,8 +22,6 @@ class Study(NamedTuple):
     ablations: settings of ELMo to compare, by name.
     ablation_share: of the training data, for the ablations.
     tuned: share of the training data for a biLM that is fine-tuned on the text, or None.
-    trials: other settings that were tried first, with seed 0, by variant: "with" or "without" ELMo,
-        a comma, and a name.
     """
 
     title: str
@@ -36,7 +34,6 @@ class Study(NamedTuple):
     ablations: Mapping[str, dict[str, Any]] = types.MappingProxyType({})
     ablation_share: float = 1.0
     tuned: float | None = None
-    trials: Mapping[str, dict[str, Any]] = types.MappingProxyType({})
 
 
 # Seeds of the main comparison for slow tasks, and of all other variants.
@@ -58,12 +55,6 @@ STUDIES = {
         },
         metrics=("f1",),
         paper=21,
-        trials={
-            "without, dropout 0.3": {"dropout": 0.3},
-            "with, dropout 0.3": {"dropout": 0.3},
-            "with, dropout of ELMo 0.5": {"elmo_dropout": 0.5},
-            "with, placement both": {"placement": "both"},
-        },
     ),
     "ewt_pos": Study(
         "parts of speech, EWT",
@@ -95,14 +86,6 @@ STUDIES = {
         paper=6.8,
         without={"dropout": 0.3},
         tuned=1.0,
-        trials={
-            "without, last weights": {"ema": 0.0},
-            "with, last weights": {"ema": 0.0},
-            "without, last weights, dropout 0.5": {"ema": 0.0, "dropout": 0.5},
-            "with, last weights, dropout 0.3": {"ema": 0.0, "dropout": 0.3},
-            "without, last weights, phrases of 10 tokens": {"ema": 0.0, "phrases": 10},
-            "with, last weights, phrases of 10 tokens": {"ema": 0.0, "phrases": 10},
-        },
     ),
     "snli": Study(
         "entailment, part of SNLI",
@@ -119,11 +102,6 @@ STUDIES = {
         metrics=("accuracy",),
         paper=5.8,
         tuned=1.0,
-        trials={
-            "without, dropout 0.4": {"dropout": 0.4},
-            "with, dropout 0.4": {"dropout": 0.4},
-            "with, dropout of ELMo 0.5": {"elmo_dropout": 0.5},
-        },
     ),
     "squad": Study(
         "question answering, SQuAD",
@@ -215,7 +193,7 @@ class Run(NamedTuple):
     @property
     def name(self) -> str:
         """The folder of the run below that of all runs."""
-        variant = self.variant.replace(",", "").replace(" ", "_")
+        variant = self.variant.replace(" ", "_")
         return f"{self.study}/{variant}_share_{self.share:g}_seed_{self.seed}"
 
 
@@ -223,8 +201,6 @@ def runs_of(name: str) -> Iterator[Run]:
     """The trainings of a study, the first seed of all first."""
     study = STUDIES[name]
     shares = {*study.shares, study.ablation_share if study.ablations else 1, study.tuned or 1}
-    for trial in study.trials:
-        yield Run(name, trial, 1.0, 0)
     for seed in range(study.seeds):
         for variant in ("without", "with"):
             yield Run(name, variant, 1.0, seed)
@@ -248,13 +224,11 @@ def settings_of(run: Run, data: Path, tuned: Path) -> dict[str, Any]:
         tuned: the biLM of the variant "tuned".
     """
     study = STUDIES[run.study]
-    variant = run.variant.partition(",")[0]
-    settings = {**study.settings, **study.ablations.get(variant, {})}
-    if variant == "without":
+    settings = {**study.settings, **study.ablations.get(run.variant, {})}
+    if run.variant == "without":
         settings |= {"elmo": None, "placement": "input", **study.without}
-    elif variant == "tuned":
+    elif run.variant == "tuned":
         settings["elmo"] = str(tuned)
-    settings |= study.trials.get(run.variant, {})
     for name in ("train", "dev"):
         files = [file for pattern in settings[name] for file in sorted(data.glob(pattern))]
         settings[name] = tuple(map(str, files))
