@@ -1,6 +1,8 @@
 """Learning rate schedules, moving averages, and optimizers that update only used rows of tables."""
 
+import abc
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,9 +13,7 @@ from keras import ops
 _FINAL_FRACTION = 0.1  # of the highest rate, at the end of the cosine
 
 
-def optimizer_named(
-    name: str, learning_rate: Any, weight_decay: float = 0.0
-) -> keras.optimizers.Optimizer:
+def optimizer_named(name: str, learning_rate: Any, weight_decay: float = 0.0) -> "RowOptimizer":
     """Creates an optimizer by its name.
 
     Args:
@@ -72,30 +72,76 @@ class _InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
         return self.learning_rate * scale
 
 
-class _RowOptimizer(keras.optimizers.Optimizer):
-    """The base class. Subclasses implement `update_step` for dense and sparse gradients.
+class RowOptimizer(abc.ABC):
+    """The base class of optimizers that update only the rows of a table that a gradient has.
 
-    `apply` expects gradients as `clip_by_global_norm` returns them: summed over all replicas, and
-    with each row of a sparse gradient once.
+    Each replica updates its own variables. The gradients are those that `clip_by_global_norm`
+    returns: summed over all replicas, and with each row of a sparse gradient once. The optimizers
+    of Keras would sum them again, and make sparse gradients dense, (vocabulary, projection_dim) in
+    every step. Subclasses implement `update`.
+
+    Args:
+        name: the first part of the names of the variables.
+        learning_rate: float or a schedule.
+
+    Attributes:
+        variables: the number of steps, and after `build` the slots of each weight.
     """
 
-    def _slot(self, slots: list, variable: tf.Variable) -> Any:
-        """The handle of a variable's slot, on the same replica as the variable."""
-        return slots[self._get_variable_index(variable)].value.handle
+    slot_names: tuple[str, ...]
+    initial_value = 0.0  # of the slots
 
-    def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Keras would sum the gradients over the replicas a second time here.
-        return grads_and_vars
+    def __init__(self, name: str, learning_rate: Any):
+        self.name = name
+        self.learning_rate = learning_rate
+
+    def build(self, weights: Sequence[keras.Variable]) -> None:
+        """Creates the variables of the optimizer, within the scope of the strategy."""
+
+        def initializer(shape: Any, dtype: Any) -> tf.Tensor:  # needs no memory besides the slot
+            return tf.fill(shape, tf.cast(self.initial_value, dtype))
+
+        def slot(weight: keras.Variable, name: str) -> keras.Variable:
+            name = f"{weight.path.replace('/', '_')}_{name}"
+            return keras.Variable(
+                initializer, weight.shape, weight.dtype, trainable=False, name=name
+            )
+
+        with keras.name_scope(self.name):
+            first = {"aggregation": "only_first_replica", "name": "iteration"}
+            self.iterations = keras.Variable(0, dtype="int64", trainable=False, **first)
+            self._slots = [[slot(weight, name) for name in self.slot_names] for weight in weights]
+        self.variables = [self.iterations, *itertools.chain.from_iterable(self._slots)]
+
+    def apply(self, gradients: Sequence[Any], weights: Sequence[keras.Variable]) -> None:
+        """Updates the weights that were passed to `build` by their gradients."""
+        rate = self.learning_rate
+        rate = tf.cast(rate(self.iterations) if callable(rate) else rate, tf.float32)
+        step = tf.cast(self.iterations + 1, tf.float32)
+        for gradient, weight, slots in zip(gradients, weights, self._slots, strict=True):
+            # Handles: those of this replica.
+            self.update(weight.value.handle, gradient, [s.value.handle for s in slots], rate, step)
+        self.iterations.assign_add(1)
+
+    @abc.abstractmethod
+    def update(
+        self, weight: tf.Tensor, gradient: Any, slots: list[tf.Tensor], rate: Any, step: Any
+    ) -> None:
+        """Updates one weight.
+
+        Args:
+            weight: the handle of the variable.
+            gradient: a tensor or `tf.IndexedSlices`.
+            slots: the handles of the slots, in the order of `slot_names`.
+            rate: float scalar. The learning rate.
+            step: float scalar, counted from 1.
+        """
 
 
-class Adagrad(_RowOptimizer):
+class Adagrad(RowOptimizer):
     """Adagrad, the optimizer of the original.
 
     `a = a + g²`, `v = v - learning_rate · g / sqrt(a)`
-
-    Gradients of gathered rows (`tf.IndexedSlices`) update only these rows. Keras' Adagrad makes
-    them dense, (vocabulary, projection_dim) in every step. Within `tf.distribute`, gradients must
-    be summed over the replicas before they are applied.
 
     Args:
         learning_rate: float or a schedule. Defaults to 0.2.
@@ -104,27 +150,14 @@ class Adagrad(_RowOptimizer):
     Source: Duchi et al. 2011; the settings of Peters et al. 2018.
     """
 
+    slot_names = ("accumulator",)
+
     def __init__(self, learning_rate: Any = 0.2, initial_accumulator_value: float = 1.0):
-        super().__init__(learning_rate=learning_rate, name="adagrad")
-        self.initial_accumulator_value = initial_accumulator_value
+        super().__init__("adagrad", learning_rate)
+        self.initial_value = initial_accumulator_value
 
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-
-        def initializer(shape: Any, dtype: Any) -> tf.Tensor:  # needs no memory besides the table
-            return tf.fill(shape, tf.cast(self.initial_accumulator_value, dtype))
-
-        self._accumulators = self.add_optimizer_variables(variables, "accumulator", initializer)
-
-    def update_step(self, gradient, variable, learning_rate):
-        settings = {
-            "var": variable.handle,
-            "accum": self._slot(self._accumulators, variable),
-            "lr": tf.cast(learning_rate, variable.dtype),
-            "epsilon": tf.zeros((), variable.dtype),
-        }
+    def update(self, weight, gradient, slots, rate, step):
+        settings = {"var": weight, "accum": slots[0], "lr": rate, "epsilon": tf.zeros(())}
         if isinstance(gradient, tf.IndexedSlices):
             settings |= {"grad": gradient.values, "indices": gradient.indices}
             tf.raw_ops.ResourceSparseApplyAdagradV2(**settings)
@@ -132,17 +165,16 @@ class Adagrad(_RowOptimizer):
             tf.raw_ops.ResourceApplyAdagradV2(**settings, grad=gradient)
 
 
-class AdamW(_RowOptimizer):
+class AdamW(RowOptimizer):
     """Adam with decoupled weight decay, and lazy updates for sparse gradients.
 
     `m = beta_1 · m + (1 - beta_1) · g`, `s = beta_2 · s + (1 - beta_2) · g²`,
     `v = v - learning_rate · (weight_decay · v + r · m / (sqrt(s) + epsilon))` with
     `r = sqrt(1 - beta_2^t) / (1 - beta_1^t)` in step `t`, counted from 1.
 
-    Gradients of gathered rows (`tf.IndexedSlices`) update only these rows. All other rows keep
-    their values and moments, while Adam would continue to move them. No tensor of the size of the
-    table is created. Biases (variables with fewer than two axes) have no weight decay. Within
-    `tf.distribute`, gradients must be summed over the replicas before they are applied.
+    Rows without a gradient keep their values and moments, while Adam would continue to move them.
+    No tensor of the size of the table is created. Biases (variables with fewer than two axes) have
+    no weight decay.
 
     Args:
         learning_rate: float or a schedule. Defaults to 0.001.
@@ -154,6 +186,8 @@ class AdamW(_RowOptimizer):
     Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
     """
 
+    slot_names = ("mean", "square")
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -163,59 +197,45 @@ class AdamW(_RowOptimizer):
         weight_decay: float = 0.0,
         name: str = "adamw",
     ):
-        super().__init__(learning_rate=learning_rate, weight_decay=weight_decay, name=name)
+        super().__init__(name, learning_rate)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
+        self.weight_decay = weight_decay
 
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-        self._means, self._squares = self.add_optimizer_variables(variables, ["mean", "square"])
-
-    def _apply_weight_decay(self, variables):
-        # Keras would decay all rows and copy the table. `update_step` decays the used rows instead.
-        pass
-
-    def update_step(self, gradient, variable, learning_rate):
-        dtype = variable.dtype
-        rate, beta_1, beta_2, epsilon = (
-            tf.cast(value, dtype)
-            for value in (learning_rate, self.beta_1, self.beta_2, self.epsilon)
-        )
-        means, squares = self._slot(self._means, variable), self._slot(self._squares, variable)
-        step = tf.cast(self.iterations + 1, dtype)
-        beta_1_power, beta_2_power = beta_1**step, beta_2**step
-        has_decay = self.weight_decay and len(variable.shape) > 1
-        has_decay = has_decay and self._use_weight_decay(variable)
-        decay = rate * self.weight_decay if has_decay else 0.0  # of each weight, in this step
-        if not isinstance(gradient, tf.IndexedSlices):
+    def update(self, weight, gradient, slots, rate, step):
+        beta_1_power, beta_2_power = self.beta_1**step, self.beta_2**step
+        is_sparse = isinstance(gradient, tf.IndexedSlices)
+        values = gradient.values if is_sparse else gradient
+        has_decay = self.weight_decay and len(values.shape) > 1
+        decay = rate * self.weight_decay  # of each weight, in this step
+        if not is_sparse:
             if has_decay:
-                variable.assign_sub(variable * decay)
+                value = tf.raw_ops.ReadVariableOp(resource=weight, dtype=gradient.dtype)
+                tf.raw_ops.AssignSubVariableOp(resource=weight, value=value * decay)
             tf.raw_ops.ResourceApplyAdam(
-                var=variable.handle,
-                m=means,
-                v=squares,
+                var=weight,
+                m=slots[0],
+                v=slots[1],
                 beta1_power=beta_1_power,
                 beta2_power=beta_2_power,
                 lr=rate,
-                beta1=beta_1,
-                beta2=beta_2,
-                epsilon=epsilon,
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=self.epsilon,
                 grad=gradient,
             )
             return
         rows = gradient.indices
-        mean = _decayed_mean(means, rows, gradient.values, self.beta_1)
-        square = _decayed_mean(squares, rows, gradient.values**2, self.beta_2)
-        rate = rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
-        change = rate * mean / (tf.sqrt(square) + self.epsilon)  # (row, …)
+        mean = _decayed_mean(slots[0], rows, values, self.beta_1)
+        square = _decayed_mean(slots[1], rows, values**2, self.beta_2)
+        scaled_rate = rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
+        change = scaled_rate * mean / (tf.sqrt(square) + self.epsilon)  # (row, …)
         if has_decay:
             change += decay * tf.raw_ops.ResourceGather(
-                resource=variable.handle, indices=rows, dtype=dtype
+                resource=weight, indices=rows, dtype=change.dtype
             )
-        tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=rows, updates=change)
+        tf.raw_ops.ResourceScatterSub(resource=weight, indices=rows, updates=change)
 
 
 def _decayed_mean(slot: tf.Tensor, rows: tf.Tensor, values: tf.Tensor, memory: float) -> tf.Tensor:

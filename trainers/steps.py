@@ -4,12 +4,11 @@ import itertools
 import math
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.trainers.cluster import Cluster
-from elmo_tf.trainers.optimizers import WeightAverage, clip_by_global_norm
+from elmo_tf.trainers.optimizers import RowOptimizer, WeightAverage, clip_by_global_norm
 
 _fold_in = tf.random.experimental.stateless_fold_in
 # Folded into the seed of a step, so that dropout and sampling draw different numbers.
@@ -53,7 +52,7 @@ class TrainStep:
     def __init__(
         self,
         model: LanguageModel,
-        optimizer: keras.optimizers.Optimizer,
+        optimizer: RowOptimizer,
         num_rows: int,
         dropout: float,
         clip_norm: float,
