@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import char_ids
+from elmo_tf.config import LSTMConfig
 from elmo_tf.layers import (
     CharCNN,
     HighwayStack,
@@ -32,13 +33,13 @@ CNN = {"filters": [[1, 2], [2, 4], [3, 7]], "embedding_dim": 5, "activation": "t
 CONSTRAINTS = [[True, False, True], [[True] * 3, [False, False, True], [True] * 3], [True] * 3]
 WORDS = {"words": ["katze", "die"], "dim": 3, "lowercase": True}
 LSTM = {"units": 6, "projection_dim": 5, "cell_clip": 0.5, "proj_clip": 0.2}
-STACK = {"dim": 6, "projection_dim": 4, "num_layers": 3, "cell_clip": 0.5, "proj_clip": 0.2}
+STACK = vars(LSTMConfig(6, 4, num_layers=3, cell_clip=0.5, proj_clip=0.2))
 VECTORS = FLOATS[:, :, 0] * MASK[..., None]  # (batch, token, feature)
 
 LAYERS = {
     "CharCNN": (CharCNN, CNN, CHAR_IDS),
     "HighwayStack": (HighwayStack, {"num_layers": 3}, VECTORS),
-    "ScalarMix": (ScalarMix, {"l2": 0.3, "layer_norm": False, "equal_shares": False}, FLOATS),
+    "ScalarMix": (ScalarMix, {"l2": 0.3, "layer_norm": False, "average": False}, FLOATS),
     "ScalarMix, layer_norm": (ScalarMix, {"l2": 0.3, "layer_norm": True}, FLOATS),
     "TokenEncoder": (TokenEncoder, {**CNN, "num_highway": 2, "projection_dim": 6}, CHAR_IDS),
     "no projection": (TokenEncoder, {**CNN, "num_highway": 2, "projection_dim": 13}, CHAR_IDS),
@@ -47,7 +48,7 @@ LAYERS = {
     "ProjectedLSTM": (ProjectedLSTM, LSTM, VECTORS),
     "ProjectedLSTM, backwards": (ProjectedLSTM, {**LSTM, "go_backwards": True}, VECTORS),
     "no clips": (ProjectedLSTM, {"units": 6, "projection_dim": None, "cell_clip": None}, VECTORS),
-    "LSTMStack": (LSTMStack, {**STACK, "use_skip_connections": True}, VECTORS),
+    "LSTMStack": (LSTMStack, {"config": STACK}, VECTORS),
     "CellRNN": (CellRNN, {"units": 3, "cell": "gru", "go_backwards": True}, VECTORS),
     "CRF": (CRF, {"num_tags": 3, "constraints": CONSTRAINTS}, VECTORS[..., :3]),
     "WordEmbedding": (WordEmbedding, WORDS, TOKENS),
@@ -64,10 +65,12 @@ REFUSED = [
     (TokenEmbedding, {"num_tokens": 7, "embedding_dim": 0}, "`embedding_dim` must be at least 1"),
     (SampledSoftmax, {"vocabulary_size": 0}, "`vocabulary_size` must be at least 1. Received: 0"),
     (SampledSoftmax, {"vocabulary_size": 5, "num_sampled": 0}, "`num_sampled` must be at least 1"),
-    (ProjectedLSTM, {"units": 4, "projection_dim": 5}, r"at most `lstm.dim` \(4\). Received: 5"),
-    (ProjectedLSTMCell, {"units": 4, "projection_dim": 5}, r"at most `lstm.dim` \(4\)"),
+    (ProjectedLSTM, {"units": 4, "projection_dim": 5}, r"between 1 and `units` \(4\). Received: 5"),
+    (ProjectedLSTMCell, {"units": 4, "cell_clip": 0}, r"`cell_clip` must be above 0 or None"),
+    (CharCNN, {"filters": [[0, 2]]}, r"pairs \(width, count\) of positive integers"),
+    (CharCNN, {"activation": "selu"}, "`activation` must be relu or tanh. Received: 'selu'"),
     (CellRNN, {"units": 3, "cell": "lstm"}, "`cell` must be one of gru"),
-    (CellRNN, {"units": 0, "cell": "gru"}, "`units` must be an integer of at least 1"),
+    (CellRNN, {"units": 0, "cell": "gru"}, "`units` must be at least 1"),
 ]
 
 

@@ -24,7 +24,7 @@ from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.evaluation.visible_text import shortened, visible
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
-from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.models.elmo import Elmo
 
 matplotlib, pd, fonts, _figures = (
     require_extra(module, "plot", "A picture")
@@ -270,7 +270,7 @@ class Mix(NamedTuple):
     scale: float
 
 
-def mixes_of(name: str, elmo: LayerMixes, places: Sequence[str]) -> list[Mix]:
+def mixes_of(name: str, elmo: Elmo, places: Sequence[str]) -> list[Mix]:
     """Returns the learned mixes of an `Elmo` layer; `ValueError` if it only uses the top layer.
 
     `places` says where each mix is used. The name of a single mix is that of the model, `name`.

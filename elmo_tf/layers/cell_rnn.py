@@ -10,9 +10,6 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from elmo_tf.config_checks import check_choice, check_int, check_rate
-from elmo_tf.layers.weights import TrackedParts
-
 
 class Cell(NamedTuple):
     """A recurrent cell.
@@ -92,7 +89,7 @@ def block_orthogonal(num_blocks: int) -> Callable:
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class CellRNN(TrackedParts, keras.layers.Layer):
+class CellRNN(keras.layers.Layer):
     """A recurrence over a sequence in one direction.
 
     Args:
@@ -129,9 +126,12 @@ class CellRNN(TrackedParts, keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(units, "units", ge=1)
-        check_choice(cell, "cell", CELLS)
-        check_rate(dropout, "dropout")
+        if units < 1:
+            raise ValueError(f"`units` must be at least 1. Received: {units}")
+        if cell not in CELLS:
+            raise ValueError(f"`cell` must be one of {', '.join(CELLS)}. Received: {cell!r}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
         self.units = units
         self.cell_name = cell
         self.cell = CELLS[cell]

@@ -6,15 +6,14 @@ import keras
 from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig
-from elmo_tf.config_checks import check_int
-from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.layers.weights import set_attributes
 
 # From this number of filters on, the implementation of `char_cnn_tf` is faster.
 _MANY_FILTERS = 512
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class CharCNN(TrackedParts, keras.layers.Layer):
+class CharCNN(keras.layers.Layer):
     """Computes a token's vector from its characters.
 
     For each filter `(width, count)`: `f(max_p (sum_k e_{p+k} · W_k) + b)`, where `e` are character
@@ -49,18 +48,25 @@ class CharCNN(TrackedParts, keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(num_characters, "num_characters", ge=1)
-        self._config = CharCNNConfig(
-            filters=filters, embedding_dim=embedding_dim, activation=activation, max_chars=10**6
-        )
-        self.filters = self._config.filters
+        self.filters = tuple((width, count) for width, count in filters)
+        if not self.filters or min(map(min, self.filters)) < 1:
+            raise ValueError(
+                f"`filters` must be pairs (width, count) of positive integers. Received: {filters}"
+            )
+        if embedding_dim < 1:
+            raise ValueError(f"`embedding_dim` must be at least 1. Received: {embedding_dim}")
+        if activation not in ("relu", "tanh"):
+            raise ValueError(f"`activation` must be relu or tanh. Received: {activation!r}")
+        if num_characters < 1:
+            raise ValueError(f"`num_characters` must be at least 1. Received: {num_characters}")
+        self.num_features = sum(count for _, count in self.filters)
         self.embedding_dim = embedding_dim
         self.activation = activation
         self.num_characters = num_characters
         self.supports_masking = True
 
     def build(self, input_shape):
-        width = self._config.max_width
+        width = max(width for width, _ in self.filters)
         if input_shape[-1] is not None and input_shape[-1] < width:
             raise ValueError(
                 f"`char_ids` must have at least {width} characters per row, the width of the "
@@ -84,6 +90,8 @@ class CharCNN(TrackedParts, keras.layers.Layer):
             self.biases.append(
                 self.add_weight(name=f"bias_{index}", shape=(count,), initializer="zeros")
             )
+        set_attributes(self, "kernels", self.kernels)
+        set_attributes(self, "biases", self.biases)
 
     def _kernel_initializer(self, width: int) -> keras.initializers.Initializer:
         if self.activation == "relu":
@@ -100,7 +108,7 @@ class CharCNN(TrackedParts, keras.layers.Layer):
         table = ops.concatenate([ops.zeros_like(table[:1]), table], axis=0)  # (id, embedding)
         # The reshape makes the gradient dense: it sums the contributions to each row.
         table = ops.reshape(table, table.shape)
-        if keras.config.backend() == "tensorflow" and self._config.num_filters >= _MANY_FILTERS:
+        if keras.config.backend() == "tensorflow" and self.num_features >= _MANY_FILTERS:
             from elmo_tf.layers import char_cnn_tf
 
             kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
@@ -111,13 +119,13 @@ class CharCNN(TrackedParts, keras.layers.Layer):
             maxima = ops.concatenate([ops.max(window, axis=1) for window in windows], axis=-1)
         bias = ops.concatenate([ops.convert_to_tensor(bias) for bias in self.biases], axis=0)
         features = getattr(ops, self.activation)(maxima + bias)
-        return ops.reshape(features, (*leading, self._config.num_filters))
+        return ops.reshape(features, (*leading, self.num_features))
 
     def compute_mask(self, char_ids, previous_mask=None):
         return ops.any(ops.not_equal(char_ids, 0), axis=-1)
 
     def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self._config.num_filters)
+        return (*input_shape[:-1], self.num_features)
 
     def get_config(self):
         return {

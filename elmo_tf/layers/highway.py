@@ -5,11 +5,11 @@ import itertools
 import keras
 from keras import ops
 
-from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.layers.weights import set_attributes
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class HighwayStack(TrackedParts, keras.layers.Layer):
+class HighwayStack(keras.layers.Layer):
     """A stack of highway layers.
 
     `g = sigmoid(x · W_carry + b_carry)`,
@@ -46,27 +46,23 @@ class HighwayStack(TrackedParts, keras.layers.Layer):
             raise ValueError(
                 f"The last axis of `inputs` must be known. Received: shape {tuple(input_shape)}"
             )
-        self.carry_kernels, self.carry_biases = [], []
-        self.transform_kernels, self.transform_biases = [], []
-        gates = (
-            ("carry", self.carry_kernels, self.carry_biases, -2.0),
-            ("transform", self.transform_kernels, self.transform_biases, 0.0),
-        )
-        for index, (gate, kernels, biases, bias) in itertools.product(
-            range(self.num_layers), gates
-        ):
+        self.kernels, self.biases = [], []  # of the carry and the transform gate of each layer
+        gates = ("carry", -2.0), ("transform", 0.0)
+        for index, (gate, bias) in itertools.product(range(self.num_layers), gates):
             # One initializer per kernel: a shared one would draw the same numbers for all.
             normal = keras.initializers.RandomNormal(stddev=dim**-0.5)
             constant = keras.initializers.Constant(bias)
-            kernels.append(self.add_weight((dim, dim), normal, name=f"{gate}_kernel_{index}"))
-            biases.append(self.add_weight((dim,), constant, name=f"{gate}_bias_{index}"))
+            self.kernels.append(self.add_weight((dim, dim), normal, name=f"{gate}_kernel_{index}"))
+            self.biases.append(self.add_weight((dim,), constant, name=f"{gate}_bias_{index}"))
+        set_attributes(self, "kernels", self.kernels)
+        set_attributes(self, "biases", self.biases)
 
     def call(self, inputs):
         outputs = inputs
-        gates = self.carry_kernels, self.carry_biases, self.transform_kernels, self.transform_biases
-        for carry_kernel, carry_bias, kernel, bias in zip(*gates, strict=True):
-            gate = ops.sigmoid(ops.matmul(outputs, carry_kernel) + carry_bias)
-            transformed = ops.relu(ops.matmul(outputs, kernel) + bias)
+        gates = list(zip(self.kernels, self.biases, strict=True))
+        for carry, transform in zip(gates[::2], gates[1::2], strict=True):
+            gate = ops.sigmoid(ops.matmul(outputs, carry[0]) + carry[1])
+            transformed = ops.relu(ops.matmul(outputs, transform[0]) + transform[1])
             outputs = gate * transformed + (1 - gate) * outputs
         return outputs
 

@@ -5,8 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from elmo_tf.config import LSTMConfig
-
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class ProjectedLSTMCell(keras.layers.Layer):
@@ -47,12 +45,16 @@ class ProjectedLSTMCell(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        LSTMConfig(  # checks the values
-            dim=units,
-            projection_dim=units if projection_dim is None else projection_dim,
-            cell_clip=cell_clip,
-            proj_clip=proj_clip,
-        )
+        if units < 1:
+            raise ValueError(f"`units` must be at least 1. Received: {units}")
+        if projection_dim is not None and not 1 <= projection_dim <= units:
+            raise ValueError(
+                f"`projection_dim` must be between 1 and `units` ({units}). "
+                f"Received: {projection_dim}"
+            )
+        for name, clip in (("cell_clip", cell_clip), ("proj_clip", proj_clip)):
+            if clip is not None and clip <= 0:
+                raise ValueError(f"`{name}` must be above 0 or None. Received: {clip}")
         self.units = units
         self.projection_dim = projection_dim
         self.cell_clip = cell_clip
@@ -218,13 +220,13 @@ class ProjectedLSTM(keras.layers.RNN):
         return ops.transpose(outputs, (1, 0, 2)), state
 
     def _cast_cell(self) -> Any:
-        from elmo_tf.layers.recurrence_tf import Cell
+        from elmo_tf.layers.recurrence_tf import LSTMWeights
 
         cell = self.cell
         weights = (cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel)
         # Keras casts weights only within a call of the layer.
         weights = [None if w is None else ops.cast(w, self.compute_dtype) for w in weights]
-        return Cell(*weights, cell.cell_clip, cell.proj_clip)
+        return LSTMWeights(*weights, cell.cell_clip, cell.proj_clip)
 
     def get_config(self):
         config = super().get_config()

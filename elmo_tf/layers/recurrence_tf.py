@@ -18,7 +18,7 @@ FEW_ROWS = 16
 FORGET_BIAS = 1.0
 
 
-class Cell(NamedTuple):
+class LSTMWeights(NamedTuple):
     """The weights of a `ProjectedLSTMCell`, in its compute dtype, and its clips."""
 
     kernel: tf.Tensor  # (feature, 4 · units)
@@ -38,7 +38,7 @@ def compiled_if_eager(run: Callable) -> Callable:
     @functools.cache
     def compiled(clips, *specs):
         def run_tensors(inputs, h, c, mask, *weights):
-            return run(inputs, (h, c), mask, Cell(*weights, *clips))
+            return run(inputs, (h, c), mask, LSTMWeights(*weights, *clips))
 
         return tf.function(run_tensors, autograph=False).get_concrete_function(*specs)
 
@@ -60,7 +60,7 @@ def compiled_if_eager(run: Callable) -> Callable:
 
 @compiled_if_eager
 def recurrence(
-    inputs: tf.Tensor, initial_state: Sequence[tf.Tensor], mask: tf.Tensor | None, cell: Cell
+    inputs: tf.Tensor, initial_state: Sequence[tf.Tensor], mask: tf.Tensor | None, cell: LSTMWeights
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Runs a cell over the tokens for inference; stores only the outputs.
 
@@ -101,7 +101,7 @@ def packed_recurrence(
     starts: tf.Tensor,
     first_state: Sequence[tf.Tensor],
     state: Sequence[tf.Tensor],
-    cell: Cell,
+    cell: LSTMWeights,
     few_rows: bool = False,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """`recurrence` over rows that hold several sentences, one after the other, for inference.
@@ -130,7 +130,9 @@ def packed_recurrence(
     return stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
 
 
-def _products(cell: Cell, few_rows: bool) -> Callable[[tf.Tensor, Cell], tuple[list, Callable]]:
+def _products(
+    cell: LSTMWeights, few_rows: bool
+) -> Callable[[tf.Tensor, LSTMWeights], tuple[list, Callable]]:
     """The faster function that prepares the products of the gates with all inputs.
 
     It gets the inputs, float (…, feature), and the cell. It returns the sequences whose items a
@@ -140,7 +142,7 @@ def _products(cell: Cell, few_rows: bool) -> Callable[[tf.Tensor, Cell], tuple[l
     return _separate_products if is_large or few_rows else _joint_products
 
 
-def _joint_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
+def _joint_products(inputs: tf.Tensor, cell: LSTMWeights) -> tuple[list, Callable]:
     """Computes each gate as one product with `[x, h]`, which avoids an addition."""
     both = tf.concat([cell.kernel, cell.recurrent_kernel], axis=0)
     kernels = tf.split(both, 4, axis=1)
@@ -160,7 +162,7 @@ def _joint_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
     return [inputs], gates
 
 
-def _separate_products(inputs: tf.Tensor, cell: Cell) -> tuple[list, Callable]:
+def _separate_products(inputs: tf.Tensor, cell: LSTMWeights) -> tuple[list, Callable]:
     """Computes the products with all inputs first, for large kernels and few rows.
 
     Each step then reads half of the weights.

@@ -11,7 +11,7 @@ import tensorflow as tf
 from elmo_tf.layers.custom_gradient_tf import custom_gradient
 from elmo_tf.layers.recurrence_tf import (
     FORGET_BIAS,
-    Cell,
+    LSTMWeights,
     activations,
     at_least_32_bits,
     cell_outputs,
@@ -24,7 +24,7 @@ from elmo_tf.layers.recurrence_tf import (
 
 @compiled_if_eager
 def recurrence_for_training(
-    inputs: tf.Tensor, initial_state: Sequence[tf.Tensor], mask: tf.Tensor | None, cell: Cell
+    inputs: tf.Tensor, initial_state: Sequence[tf.Tensor], mask: tf.Tensor | None, cell: LSTMWeights
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """`recurrence` with an efficient gradient.
 
@@ -38,7 +38,7 @@ def recurrence_for_training(
 
     @custom_gradient
     def run(inputs, h0, c0, *arrays):
-        cell = Cell(*arrays, *[None] * (4 - len(arrays)), cell_clip, proj_clip)
+        cell = LSTMWeights(*arrays, *[None] * (4 - len(arrays)), cell_clip, proj_clip)
         (h, *kept), (last_h, last_c) = _forward(inputs, h0, c0, mask, cell)
 
         def gradient(*upstream):

@@ -32,7 +32,7 @@ class ScalarMix(keras.layers.Layer):
         l2: float >= 0. Strength of the penalty on `w`: 1 keeps the mix near the average, 0.001
             lets the layers differ. Defaults to 0.
         layer_norm: bool. Defaults to False.
-        equal_shares: bool. Whether all layers have equal weights and only `gamma` is learned.
+        average: bool. Whether all layers have equal weights and only `gamma` is learned.
             Defaults to False.
 
     Call arguments:
@@ -48,15 +48,13 @@ class ScalarMix(keras.layers.Layer):
     Source: Peters et al. 2018, equation 1 and section 3.2.
     """
 
-    def __init__(
-        self, l2: float = 0.0, layer_norm: bool = False, equal_shares: bool = False, **kwargs
-    ):
+    def __init__(self, l2: float = 0.0, layer_norm: bool = False, average: bool = False, **kwargs):
         super().__init__(**kwargs)
         if l2 < 0:
             raise ValueError(f"`l2` must be at least 0. Received: {l2}")
         self.l2 = l2
         self.layer_norm = layer_norm
-        self.equal_shares = equal_shares
+        self.average = average
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -70,7 +68,7 @@ class ScalarMix(keras.layers.Layer):
             shape=(input_shape[1],),
             initializer="zeros",
             regularizer=keras.regularizers.L2(self.l2) if self.l2 else None,
-            trainable=not self.equal_shares,
+            trainable=not self.average,
         )
         self.scaling = self.add_weight(name="scaling", shape=(), initializer="ones")
 
@@ -98,7 +96,7 @@ class ScalarMix(keras.layers.Layer):
             **super().get_config(),
             "l2": self.l2,
             "layer_norm": self.layer_norm,
-            "equal_shares": self.equal_shares,
+            "average": self.average,
         }
 
 

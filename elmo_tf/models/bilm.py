@@ -10,7 +10,6 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config import BiLMConfig
-from elmo_tf.layers.weights import TrackedParts
 from elmo_tf.models import token_ids
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
@@ -22,7 +21,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class BiLM(TrackedParts, keras.Model):
+class BiLM(keras.Model):
     """A bidirectional language model that returns all its layers as contextual vectors.
 
     Layer 0 is the token vector, repeated for each direction: `[x; x]`. Layer `j` is
@@ -85,6 +84,9 @@ class BiLM(TrackedParts, keras.Model):
         self.keep_boundaries = keep_boundaries
         self.vocabulary = vocabulary
         self.lexicon = lexicon
+        # Finds the ids of tokens. An attribute, so that TensorFlow saves it with the biLM.
+        known = vocabulary or lexicon
+        self.lookup_table = None if known is None else known.table
         self.supports_jit = False  # XLA does not support strings
         lstm, cnn = config.lstm, config.char_cnn
         dim, policy = lstm.projection_dim, self.dtype_policy
@@ -97,18 +99,17 @@ class BiLM(TrackedParts, keras.Model):
             self.token_encoder = TokenEmbedding(
                 config.num_tokens, dim, dtype=policy, name="token_embedding"
             )
-        self.forward_lstm = self._new_stack("forward_lstm")
-        self.backward_lstm = self._new_stack("backward_lstm") if config.bidirectional else None
+        self.forward_lstm = LSTMStack(lstm, dtype=policy, name="forward_lstm")
+        self.backward_lstm = None
+        if config.bidirectional:
+            self.backward_lstm = LSTMStack(lstm, dtype=policy, name="backward_lstm")
         self._carried = None
         if stateful:
             self._carried = CarriedStates(
                 lstm.num_layers, lstm.state_sizes, config.num_directions, self.compute_dtype
             )
         # The weights do not depend on the input shape, and checkpoints are loaded into them.
-        self.build(None)
-
-    def _new_stack(self, name: str) -> LSTMStack:
-        return LSTMStack(**vars(self.config.lstm), dtype=self.dtype_policy, name=name)
+        self.build((None, None))
 
     @property
     def lstm_stacks(self) -> tuple[LSTMStack, ...]:
@@ -219,15 +220,6 @@ class BiLM(TrackedParts, keras.Model):
             training=training,
         )
         return [forward, *([ops.flip(layer, axis=1) for layer in b] for b in backward)], states
-
-    # Keras would trace a call of floats for `tf.saved_model.save`.
-    _default_save_signature = None
-
-    @property
-    def lookup_table(self) -> tf.lookup.StaticHashTable | None:
-        """The table that finds the ids of tokens, if the biLM has one."""
-        known = self.vocabulary or self.lexicon
-        return None if known is None else known.table
 
     def char_ids(self, tokens: Any) -> Any:
         """Converts tokens to the char ids that this biLM reads.
@@ -347,12 +339,15 @@ class BiLM(TrackedParts, keras.Model):
     @classmethod
     def from_config(cls, config):
         config = dict(config)
+        trainable = config.pop("trainable", True)
         config["config"] = BiLMConfig.from_options(config["config"])
         if config.get("vocabulary"):
             config["vocabulary"] = Vocabulary(config["vocabulary"])
         if config.get("lexicon"):
             config["lexicon"] = Lexicon(**config["lexicon"])
-        return cls(**config)
+        bilm = cls(**config)
+        bilm.trainable = trainable  # as an argument, it would not freeze the layers within
+        return bilm
 
 
 def _stacked_layers(vectors: Any, directions: Sequence[Sequence[Any]]) -> Any:

@@ -1,35 +1,32 @@
 """Sentences ─► the mixed layers of a biLM: `Elmo`."""
 
-import copy
-import weakref
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers.custom_gradient_tf import release_reductions
+from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
+from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.layer_mixes import LayerMixes
-from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, sentence_shape, token_batch
+from elmo_tf.models.masks import CutToLengths, TokenMask
+from elmo_tf.text.inputs import checked_inputs, sentence_shape
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class Elmo(LayerMixes):
+class Elmo(keras.layers.Layer):
     """Mixes the layers of a biLM with learned mixing weights into vectors for a task model.
 
     Args:
-        bilm: a `BiLM`.
+        bilm: a `BiLM`. Several `Elmo` may share one.
         num_mixes: int >= 1. Number of independent mixes of the same layers. Defaults to 1.
         dropout: float >= 0 and < 1. Dropout rate of the mixed vectors, in training only. Defaults
             to 0.5.
         layer_norm: bool. Whether each layer is normalized over the batch before the mix, an option
             of the original. The vectors of a sentence then depend on its batch. Defaults to False.
         l2: float >= 0. Strength of the penalty on the mixing weights. Defaults to 0.
-        trainable_bilm: bool. Whether training updates the biLM. If False, the weights of the biLM
-            are not among this layer's trainable weights; the `bilm` itself is not changed. You can
-            set the attribute `trainable_bilm` at any time; then compile the model again. Defaults
-            to False.
+        trainable_bilm: bool. Whether training updates the biLM: the value of `bilm.trainable`, for
+            all layers that share the `bilm`. You can set the attribute `trainable_bilm` at any
+            time; then compile the model again. Defaults to False.
         top_only: bool. Whether to scale the top layer instead of mixing. Defaults to False.
         average: bool. Whether to scale the average of the layers instead of learning mixing
             weights. Defaults to False.
@@ -74,12 +71,28 @@ class Elmo(LayerMixes):
             raise ValueError(
                 "An Elmo returns vectors of tokens only: load `bilm` with keep_boundaries=False."
             )
-        self._untracked = _UntrackedBiLM.shared(bilm)
-        self._track_trackable(bilm, "bilm")  # for TensorFlow's checkpoints and SavedModels
+        if num_mixes < 1:
+            raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
+        if top_only and average:
+            raise ValueError("Only one of `top_only` and `average` may be True.")
+        self.num_mixes = num_mixes
+        self.layer_norm = layer_norm
+        self.l2 = l2
+        self.top_only = top_only
+        self.average = average
+        self.bilm = bilm
         self.trainable_bilm = trainable_bilm
-        self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)
+        self.mixes = [
+            ScalarMix(l2, layer_norm, average, dtype=self.dtype_policy, name=f"mix_{index}")
+            for index in range(num_mixes)
+        ]
+        set_attributes(self, "mixes", self.mixes)
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
+        self._cut = CutToLengths(name=f"{self.name}_cut")
         self.supports_masking = True
         self.supports_jit = False  # XLA does not support strings
 
@@ -114,27 +127,22 @@ class Elmo(LayerMixes):
         return keras.utils.pack_x_y_sample_weight(self.bilm.ids(x), y, sample_weight)
 
     @property
-    def bilm(self) -> BiLM:
-        """The biLM whose layers are mixed."""
-        return self._untracked.bilm
+    def trainable_bilm(self) -> bool:
+        """Whether training updates the biLM."""
+        return self.bilm.trainable
 
-    def share_bilm(self, other: "Elmo") -> None:
-        """Replaces the biLM by that of another `Elmo` with the same weights, which saves memory.
-
-        Call it before the layer is called or compiled.
-        """
-        self._untracked = other._untracked
-        self._tracker.unlock()  # Keras locks the sublayers of a built layer
-        self._track_trackable(self.bilm, "bilm", overwrite=True)
-        self._tracker.untrack(self.bilm)
-        self._tracker.lock()
+    @trainable_bilm.setter
+    def trainable_bilm(self, value: bool) -> None:
+        self.bilm.trainable = value
 
     @property
     def num_layers(self) -> int:
+        """The number of layers of the biLM, with the token layer."""
         return self.bilm.config.lstm.num_layers + 1
 
     @property
     def dim(self) -> int:
+        """The width of the vectors."""
         return self.bilm.config.output_dim
 
     # A `Sequential` without an `Input` converts inputs to these dtypes; Keras' `TextVectorization`
@@ -147,44 +155,46 @@ class Elmo(LayerMixes):
     def variable_dtype(self) -> str:
         return "string"
 
-    @property
-    def trainable_bilm(self) -> bool:
-        """Whether training updates the biLM."""
-        return self._trained_bilm is not None
-
-    @trainable_bilm.setter
-    def trainable_bilm(self, value: bool) -> None:
-        was_locked = self._tracker.locked
-        self._tracker.unlock()  # Keras locks the sublayers of a built layer
-        self._tracker.untrack(self.bilm)
-        self._trained_bilm = self.bilm if value else None  # Keras tracks this attribute
-        if was_locked:
-            self._tracker.lock()
-        if value and not self.trainable:
-            self.bilm.trainable = False
+    def build(self, input_shape=None):
+        num_layers = 1 if self.top_only else self.num_layers
+        for mix in self.mixes:
+            mix.build((None, num_layers, None, self.dim))
 
     def __call__(self, inputs, lengths=None, **kwargs):
-        inputs, lengths = checked_inputs(inputs, lengths)
-        outputs = super().__call__(inputs, lengths=lengths, **kwargs)
-        if isinstance(inputs, keras.KerasTensor):
-            # The mask of symbolic strings must be a layer of the functional model.
-            mask = self._mask_layer(inputs, lengths=lengths)
-            for output in outputs if self.num_mixes > 1 else [outputs]:
-                output._keras_mask = mask
-        return outputs
+        tensor, row_lengths = checked_inputs(inputs, lengths)
+        if lengths is not None:
+            tensor = self._cut(tensor, row_lengths)
+        return super().__call__(tensor, **kwargs)
 
-    def call(self, inputs, lengths=None, training=False):
-        if not tf.executing_eagerly():
+    def call(self, inputs, training=False):
+        if training and not tf.executing_eagerly():
+            from elmo_tf.compat import release_reductions
+
             release_reductions()
-        outputs = self.bilm(inputs, lengths=lengths, training=training and self.trainable_bilm)
+        outputs = self.bilm(inputs, training=training and self.trainable_bilm)
         return self.of_layers(outputs["layers"], outputs["mask"], training)
 
+    def compute_mask(self, inputs, previous_mask=None):
+        mask = self._mask_layer(inputs)
+        return [mask] * self.num_mixes if self.num_mixes > 1 else mask
+
     def of_layers(self, layers: Any, mask: Any, training: bool = False) -> Any:
+        """Computes the result of a call from the layers, zero at masked tokens, and the mask."""
         if not self.trainable_bilm:
             layers = tf.stop_gradient(layers)
-        return super().of_layers(layers, mask, training)
+        if self.top_only:
+            layers = layers[:, -1:]
+        mixed = [self.dropout(mix(layers, mask=mask), training=training) for mix in self.mixes]
+        return mixed if self.num_mixes > 1 else mixed[0]
 
-    def compute_output_spec(self, inputs, lengths=None, training=False):
+    def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
+        """Returns the learned mixing weights and the scale; a list if `num_mixes` is above 1."""
+        if not self.built:
+            self.build()
+        mixes = [mix.mixing_weights() for mix in self.mixes]
+        return mixes if self.num_mixes > 1 else mixes[0]
+
+    def compute_output_spec(self, inputs, training=False):
         # Without this method, Keras traces `call` to find the shape of each symbolic output.
         shape = (*sentence_shape(inputs.shape), self.dim)
         dtype = self.dtype_policy.compute_dtype
@@ -195,98 +205,25 @@ class Elmo(LayerMixes):
         shape = (*sentence_shape(input_shape), self.dim)
         return [shape] * self.num_mixes if self.num_mixes > 1 else shape
 
-    def compute_mask(self, inputs, previous_mask=None):
-        # `call` attaches the mask to its outputs, and `__call__` to symbolic outputs.
-        return None
-
-    @property
-    def variables(self):
-        return [*super().variables, *self._frozen_weights()]
-
-    @property
-    def weights(self):
-        return [*super().weights, *self._frozen_weights()]
-
-    def _frozen_weights(self) -> list[keras.Variable]:
-        return [] if self.trainable_bilm else self._untracked.frozen_weights
-
     def get_config(self):
-        bilm = keras.saving.serialize_keras_object(self.bilm)
-        # Keras drops this id within a model. With it, layers still share a biLM after loading.
-        bilm["shared_object_id"] = id(self.bilm)
         return {
             **super().get_config(),
-            "bilm": _LiveConfig(bilm, self._untracked),
+            # Not serialized: Keras then writes a biLM that several layers share only once.
+            "bilm": self.bilm,
+            "num_mixes": self.num_mixes,
+            "dropout": self.dropout.rate,
+            "layer_norm": self.layer_norm,
+            "l2": self.l2,
             "trainable_bilm": self.trainable_bilm,
+            "top_only": self.top_only,
+            "average": self.average,
         }
 
     @classmethod
     def from_config(cls, config):
         bilm = config["bilm"]
-        if isinstance(bilm, _LiveConfig):
-            bilm = bilm.source.clone(bilm, config["name"])
+        if isinstance(bilm, BiLM):  # of a layer that is cloned
+            bilm = BiLM.from_config(bilm.get_config())
         else:
             bilm = keras.saving.deserialize_keras_object(bilm)
         return cls(**{**config, "bilm": bilm})
-
-
-@keras.saving.register_keras_serializable(package="elmo_tf")
-class TokenMask(keras.layers.Layer):
-    """Computes the mask of the inputs of a biLM, bool (batch, token). True for real tokens."""
-
-    def call(self, inputs, lengths=None):
-        inputs = as_tensor(inputs)  # Keras does not convert ragged tensors
-        if inputs.dtype == tf.string:
-            inputs, lengths = token_batch(inputs, lengths)
-        if lengths is None:
-            return is_token(inputs)
-        return tf.sequence_mask(lengths, tf.shape(inputs)[1])
-
-    def compute_output_spec(self, inputs, lengths=None):
-        return keras.KerasTensor(sentence_shape(inputs.shape), dtype="bool")
-
-
-class _UntrackedBiLM:
-    """Hides a biLM from Keras' tracking, so that it does not become a sublayer.
-
-    Attributes:
-        bilm: the biLM.
-        frozen_weights: aliases of its weights that are not trainable. The weights of the biLM
-            itself stay trainable.
-    """
-
-    def __init__(self, bilm: BiLM):
-        self.bilm = bilm
-        self.frozen_weights = [copy.copy(variable) for variable in bilm.weights]
-        for alias in self.frozen_weights:
-            alias._trainable = False
-        self._last_clone: Callable[[], BiLM | None] = lambda: None
-        self._clone_names: set[str] = set()  # of the layers that have the last clone
-
-    @classmethod
-    def shared(cls, bilm: BiLM) -> "_UntrackedBiLM":
-        """Returns one object per biLM, so that a model with several layers counts weights once."""
-        if not hasattr(bilm, "_untracked"):
-            bilm._untracked = cls(bilm)
-        return bilm._untracked
-
-    def clone(self, config: dict[str, Any], name: str) -> BiLM:
-        """Returns a new biLM for the clone of the layer `name`, or the last one made for others.
-
-        So in a clone of a model, as in the model, several layers share a biLM. Cloning the same
-        layer again gives it another biLM.
-        """
-        bilm = self._last_clone()
-        if bilm is None or name in self._clone_names:
-            bilm = keras.saving.deserialize_keras_object(config)
-            self._last_clone, self._clone_names = weakref.ref(bilm), set()
-        self._clone_names.add(name)
-        return bilm
-
-
-class _LiveConfig(dict):
-    """The configuration of a biLM, with its `_UntrackedBiLM` until it is written to a file."""
-
-    def __init__(self, config: dict[str, Any], source: _UntrackedBiLM):
-        super().__init__(config)
-        self.source = source

@@ -1,25 +1,24 @@
 """The stacked LSTMs of one direction of a biLM."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 
 from elmo_tf.config import LSTMConfig
 from elmo_tf.layers.projected_lstm import ProjectedLSTM
-from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.layers.weights import set_attributes
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class LSTMStack(TrackedParts, keras.layers.Layer):
+class LSTMStack(keras.layers.Layer):
     """Stacked projected LSTMs with skip connections, which read the tokens in the given order.
 
     With `use_skip_connections`, the input of each layer from the second on is added to its output,
     but not to the recurrent state `h`.
 
     Args:
-        dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections: see
-            `LSTMConfig`.
+        config: an `LSTMConfig`, or its fields as a dict.
 
     Call arguments:
         inputs: float (batch, token, projection_dim).
@@ -34,30 +33,22 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
     Source: Peters et al. 2018, sections 3.1 and 3.4.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        projection_dim: int,
-        num_layers: int,
-        cell_clip: float | None,
-        proj_clip: float | None,
-        use_skip_connections: bool,
-        **kwargs,
-    ):
+    def __init__(self, config: LSTMConfig | Mapping[str, Any], **kwargs):
         super().__init__(**kwargs)
-        self.lstm = LSTMConfig(
-            dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections
-        )
-        shape = dim, projection_dim, cell_clip, proj_clip
+        self.config = LSTMConfig(**config) if isinstance(config, Mapping) else config
+        config = self.config
+        shape = config.dim, config.projection_dim, config.cell_clip, config.proj_clip
         settings = {"return_state": True, "dtype": self.dtype_policy}
         self.lstms = [
-            ProjectedLSTM(*shape, name=f"lstm_{index}", **settings) for index in range(num_layers)
+            ProjectedLSTM(*shape, name=f"lstm_{index}", **settings)
+            for index in range(config.num_layers)
         ]
+        set_attributes(self, "lstms", self.lstms)
         self.supports_masking = True
 
     def build(self, input_shape):
         for lstm in self.lstms:
-            lstm.build((None, None, self.lstm.projection_dim))
+            lstm.build((None, None, self.config.projection_dim))
 
     def call(
         self,
@@ -104,10 +95,10 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         return outputs, new_states
 
     def _add_skip(self, index: int, inputs: Any, output: Any) -> Any:
-        return output + inputs if index > 0 and self.lstm.use_skip_connections else output
+        return output + inputs if index > 0 and self.config.use_skip_connections else output
 
     def compute_mask(self, inputs, mask=None):
         return None
 
     def get_config(self):
-        return {**super().get_config(), **vars(self.lstm)}
+        return {**super().get_config(), "config": vars(self.config)}

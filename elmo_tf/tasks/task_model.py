@@ -9,7 +9,6 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.layers.weights import TrackedParts
 from elmo_tf.models.bilm import BiLM, model_digest
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.fitting import TextModel
@@ -21,7 +20,7 @@ SMALLEST = 1e-37  # probability in float32 with a finite logarithm
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
-class TaskModel(TrackedParts, TextModel, abc.ABC):
+class TaskModel(TextModel, abc.ABC):
     """The base class of Keras models that read one or more texts.
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.

@@ -10,13 +10,13 @@ from keras import ops
 
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
-from elmo_tf.layers.weights import TrackedParts
+from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.text.inputs import is_token
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class TokenVectors(TrackedParts, keras.layers.Layer):
+class TokenVectors(keras.layers.Layer):
     """Concatenates the embeddings of a token with its ELMo vector.
 
     Args:
@@ -59,6 +59,7 @@ class TokenVectors(TrackedParts, keras.layers.Layer):
         if isinstance(embeddings, keras.layers.Layer):
             raise TypeError(f"`embeddings` must be a list of layers. Received: {embeddings!r}")
         self.embeddings = list(embeddings)
+        set_attributes(self, "embeddings", self.embeddings)
         self.elmo = elmo if placement != "none" else None
         self.placement = placement
         self._check()
@@ -152,8 +153,7 @@ class TokenVectors(TrackedParts, keras.layers.Layer):
 
     def _mixes(self, tokens, layers, mask, training):
         if layers is None:
-            lengths = ops.sum(ops.cast(mask, "int32"), axis=-1)
-            mixed = self.elmo(tokens, lengths=lengths, training=training)
+            mixed = self.elmo(tokens, training=training)
         else:
             mixed = self.elmo.of_layers(ops.cast(layers, "float32"), mask, training=training)
         return mixed if isinstance(mixed, list) else [mixed]

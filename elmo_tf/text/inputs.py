@@ -13,6 +13,7 @@ from elmo_tf.text.sentences import has_whitespace, split_tokens
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
 Sentence = str | bytes | Sequence[str | bytes]  # a text, or a list of tokens
+_ACCEPTED = "A biLM reads sentences (str), lists of tokens, or integer ids."
 
 
 def token_lists(
@@ -358,25 +359,16 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
         tensor = tf.convert_to_tensor(inputs)
     except (TypeError, ValueError):
         tensor = None
-    if tensor is not None and tensor.dtype.is_floating and _keras_rebuilds_a_model():
+    if tensor is not None and tensor.dtype.is_floating and not tf.executing_eagerly():
+        # Keras traces, but does not run, a call of floats when it saves a model or builds one of a
+        # file. If the trace failed, Keras would only warn, and leave weights random.
         is_ids = tensor.shape.rank == 3
-        tensor = tf.cast(tensor, tf.int32) if is_ids else tf.strings.as_string(tensor)
+        ids_or_strings = tf.cast(tensor, tf.int32) if is_ids else tf.strings.as_string(tensor)
+        return checked(ids_or_strings, tf.constant(False), f"{_ACCEPTED} Received", tensor)
     if tensor is None or not (tensor.dtype == tf.string or tensor.dtype.is_integer):
         got = f"a tensor of {tensor.dtype.name}" if tensor is not None else f"{inputs!r}"
-        raise TypeError(
-            "A biLM reads sentences (str), lists of tokens, or integer ids. "
-            f"Received: {got} (of type {type(inputs).__name__})."
-        )
+        raise TypeError(f"{_ACCEPTED} Received: {got} (of type {type(inputs).__name__}).")
     return tensor if tensor.dtype == tf.string else tf.cast(tensor, tf.int32)
-
-
-def _keras_rebuilds_a_model() -> bool:
-    """Whether Keras builds a subclassed model of a file, by calling it on floats.
-
-    If the call fails, Keras only warns, and leaves the weights of unbuilt layers random.
-    """
-    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    return getattr(graph, "name", "").startswith("scratch_graph")
 
 
 def _check_rank(inputs: Any) -> Any:

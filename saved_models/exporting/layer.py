@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.models.elmo import TokenMask
+from elmo_tf.models.masks import CutToLengths, TokenMask
 from elmo_tf.saved_models.versions import register_operations, versions_in
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
@@ -67,28 +67,28 @@ class ExportedElmo(keras.layers.Layer):
         self._dim = elmo.shape[-1]
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
+        self._cut = CutToLengths(name=f"{self.name}_cut")
         self.supports_masking = True
         self.built = True
 
     def __call__(self, inputs, lengths=None, **kwargs):
-        inputs, lengths = checked_inputs(inputs, lengths)
+        inputs, row_lengths = checked_inputs(inputs, lengths)
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if dtype != "string":
             raise TypeError(
                 "An exported model is a layer over sentences and tokens (strings). "
                 f"Received: {dtype} of shape {tuple(inputs.shape)}."
             )
-        outputs = super().__call__(inputs, lengths=lengths, **kwargs)
-        if isinstance(inputs, keras.KerasTensor):
-            outputs._keras_mask = self._mask_layer(inputs, lengths=lengths)
-        return outputs
+        if lengths is not None:
+            inputs = self._cut(inputs, row_lengths)
+        return super().__call__(inputs, **kwargs)
 
-    def call(self, inputs, lengths=None, training=False):
+    def call(self, inputs, training=False):
         model = self._untracked.model
-        if inputs.shape.rank == 1 and lengths is None:
+        if inputs.shape.rank == 1:
             outputs = model(inputs, training=bool(training and self.trainable))
         else:
-            tokens, lengths = token_batch(inputs, lengths)
+            tokens, lengths = token_batch(inputs)
             outputs = model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
         vectors = outputs["elmo"]
         if self.trainable:
@@ -96,15 +96,14 @@ class ExportedElmo(keras.layers.Layer):
                 self.add_loss(penalty())
         else:
             vectors = tf.stop_gradient(vectors)
-        vectors._keras_mask = tf.sequence_mask(outputs["sequence_len"], tf.shape(vectors)[1])
         return vectors
 
-    def compute_output_spec(self, inputs, lengths=None, training=False):
+    def compute_output_spec(self, inputs, training=False):
         num_tokens = inputs.shape[1] if len(inputs.shape) > 1 else None
         return keras.KerasTensor((inputs.shape[0], num_tokens, self._dim), dtype="float32")
 
     def compute_mask(self, inputs, previous_mask=None):
-        return None
+        return self._mask_layer(inputs)
 
     def get_config(self):
         return {**super().get_config(), "path": self.model_path}

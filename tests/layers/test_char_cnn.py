@@ -1,7 +1,7 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from masks import mask_of
 
 from elmo_tf.layers import CharCNN
 from elmo_tf.layers import char_cnn as module
@@ -74,7 +74,7 @@ def test_skipped_padding_changes_no_output_and_no_gradient(case, monkeypatch):
 def test_rows_of_zeros_are_masked():
     ids = np.array([[[0, 0, 0], [1, 0, 0]], [[261, 261, 261], [0, 0, 0]]])
 
-    mask = keras.src.backend.get_keras_mask(layer_of()(ids))
+    mask = mask_of(layer_of()(ids))
 
     np.testing.assert_array_equal(mask, [[False, True], [True, False]])
 

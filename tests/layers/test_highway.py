@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from masks import mask_of
 
 from elmo_tf.layers import HighwayStack
 from reference import token_encoder
@@ -27,10 +28,10 @@ def test_equals_the_formula(num_layers):
     for k in range(num_layers):
         expected = token_encoder.highway(
             expected,
-            layer.carry_kernels[k].numpy(),
-            layer.carry_biases[k].numpy(),
-            layer.transform_kernels[k].numpy(),
-            layer.transform_biases[k].numpy(),
+            layer.kernels[2 * k].numpy(),
+            layer.biases[2 * k].numpy(),
+            layer.kernels[2 * k + 1].numpy(),
+            layer.biases[2 * k + 1].numpy(),
         )
     np.testing.assert_allclose(layer(inputs), expected, atol=1e-5)
 
@@ -39,9 +40,10 @@ def test_a_new_layer_passes_most_of_its_input():
     layer = HighwayStack(2)
     layer.build((None, 400))
 
-    kernels = [kernel.numpy() for kernel in (*layer.carry_kernels, *layer.transform_kernels)]
-    assert (layer.carry_biases[0].numpy() == -2).all()
-    assert not layer.transform_biases[0].numpy().any()
+    kernels = [kernel.numpy() for kernel in layer.kernels]
+    carry_bias, transform_bias, *_ = layer.biases
+    assert (carry_bias.numpy() == -2).all()
+    assert not transform_bias.numpy().any()
     for index, kernel in enumerate(kernels):
         assert np.std(kernel) == pytest.approx(1 / 20, rel=0.02)
         assert not any(np.array_equal(kernel, other) for other in kernels[:index])
@@ -52,7 +54,7 @@ def test_a_mask_passes_unchanged():
 
     outputs = HighwayStack(1)(inputs)
 
-    np.testing.assert_array_equal(keras.src.backend.get_keras_mask(outputs), [[True, False]])
+    np.testing.assert_array_equal(mask_of(outputs), [[True, False]])
 
 
 def test_the_width_must_be_known():

@@ -35,7 +35,7 @@ def test_mixing_weights_are_the_softmax_and_the_scale():
     assert weights.dtype == np.float32
     assert scale == pytest.approx(1.7)
     assert isinstance(scale, float)
-    average = ScalarMix(equal_shares=True, dtype="bfloat16")
+    average = ScalarMix(average=True, dtype="bfloat16")
     average.build(SHAPE)
     np.testing.assert_allclose(average.mixing_weights().weights, [1 / 3] * 3, rtol=0.01)
     assert average.mixing_weights().weights.dtype == np.float32

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from elmo_inputs import MASK, SENTENCES, set_mix
+from masks import mask_of
 
 from elmo_tf import Elmo
 from reference import scalar_mix as reference
@@ -16,10 +17,6 @@ def seed():
 @pytest.fixture(scope="module")
 def layers(bilm):
     return bilm(SENTENCES)["layers"].numpy()
-
-
-def mask_of(tensor):
-    return keras.src.backend.get_keras_mask(tensor)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +87,8 @@ def test_from_pretrained_creates_a_layer_from_a_checkpoint(checkpoint_directory,
 
 def test_invalid_arguments_are_refused(bilm, fresh_bilm):
     for arguments, message in (
-        ({"num_mixes": 0}, "`num_mixes` must be an integer of at least 1. Received: 0"),
-        ({"dropout": 1.0}, "`dropout` must be a number >= 0 and < 1. Received: 1.0"),
+        ({"num_mixes": 0}, "`num_mixes` must be at least 1. Received: 0"),
+        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1. Received: 1.0"),
         ({"l2": -1.0}, r"`l2` must be at least 0. Received: -1.0"),
         ({"average": True, "top_only": True}, "Only one of `top_only` and `average`"),
     ):

@@ -57,19 +57,15 @@ def test_a_task_model_trains_in_phases_and_loads_without_the_checkpoint(
         assert model_digest(loaded_elmo.bilm) == model_digest(bilm)
 
 
-def test_clones_of_a_model_share_one_new_bilm(bilm):
+def test_a_clone_of_a_model_has_a_new_bilm(bilm):
     inputs = keras.Input((None,), dtype="string")
-    vectors = [Elmo(bilm, dropout=0.0, name=name)(inputs) for name in ("first", "second")]
-    model = keras.Model(inputs, keras.layers.Concatenate()(vectors))
+    model = keras.Model(inputs, Elmo(bilm, dropout=0.0, name="elmo")(inputs))
 
-    clones = [keras.models.clone_model(model) for _ in range(2)]
+    clone = keras.models.clone_model(model)
 
-    bilms = [clone.get_layer(name).bilm for clone in clones for name in ("first", "second")]
-    assert bilms[0] is bilms[1]
-    assert bilms[2] is bilms[3]
-    assert len({id(each) for each in (bilm, *bilms)}) == 3
-    clones[0].set_weights(model.get_weights())
-    np.testing.assert_allclose(clones[0](TOKENS), model(TOKENS), atol=1e-6)
+    assert clone.get_layer("elmo").bilm is not bilm
+    clone.set_weights(model.get_weights())
+    np.testing.assert_allclose(clone(TOKENS), model(TOKENS), atol=1e-6)
 
 
 @pytest.mark.parametrize("num_sentences", [2, None])
@@ -129,10 +125,11 @@ def test_the_graph_of_a_training_is_freed_at_the_next_one(fresh_bilm):
 
 @pytest.mark.parametrize("built", [False, True])
 def test_the_bilm_can_be_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
-    elmo = Elmo(fresh_bilm())
+    bilm = fresh_bilm()
+    num_all = len(bilm.trainable_weights)
+    elmo = Elmo(bilm)
     if built:
         elmo(SENTENCES)
-    bilm, num_all = elmo.bilm, len(elmo.bilm.trainable_weights)
 
     for trainable in (True, False, True, True, False):
         elmo.trainable_bilm = trainable
@@ -140,10 +137,7 @@ def test_the_bilm_can_be_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
         elmo(SENTENCES)
         assert len(elmo.trainable_weights) == 2 + (num_all if trainable else 0)
         assert len(elmo.weights) == len(elmo.variables) - 1 == 2 + len(bilm.weights)
-        assert len(bilm.trainable_weights) == num_all
-    elmo.trainable = False
-    elmo.trainable_bilm = True
-    assert keras.Sequential([elmo]).trainable_weights == []
+        assert bilm.trainable == trainable
 
 
 def test_the_mask_reaches_the_layers_above(bilm):
@@ -235,9 +229,8 @@ def test_two_elmo_layers_survive_saving_with_or_without_a_shared_bilm(
     np.testing.assert_array_equal(keras_round_trip(loaded)(TOKENS), model(TOKENS))
     one, two = (loaded.get_layer(elmo.name).bilm for elmo in layers)
     assert (one is two) == shared
-    if shared and not trainable:  # its parameters are counted once
+    if shared:  # its parameters are counted and saved once
         outputs = keras.Model(inputs, [elmo(inputs) for elmo in layers])
-        assert layers[0].count_params() == bilm.count_params() + 4
         assert outputs.count_params() == bilm.count_params() + 2 * 4
 
 

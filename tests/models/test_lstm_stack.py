@@ -1,5 +1,6 @@
 import numpy as np
 
+from elmo_tf.config import LSTMConfig
 from elmo_tf.models.lstm_stack import LSTMStack
 from reference import lstm as reference
 
@@ -7,7 +8,7 @@ DIM, PROJECTION, TOKENS = 7, 4, 5
 
 
 def new_stack():
-    stack = LSTMStack(DIM, PROJECTION, 3, 0.6, 0.3, use_skip_connections=True)
+    stack = LSTMStack(LSTMConfig(DIM, PROJECTION, 3, cell_clip=0.6, proj_clip=0.3))
     stack.build((None, None, PROJECTION))
     rng = np.random.default_rng(0)
     stack.set_weights([rng.normal(0, 0.7, w.shape) for w in stack.weights])

@@ -7,6 +7,7 @@ from keras import layers, ops
 
 from elmo_tf.config_checks import check_bool, check_int, check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
+from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.label_models import Classifier
 from elmo_tf.tasks.layers import BiLSTM, masked_max, masked_min, masked_softmax, soft_alignment
@@ -131,6 +132,9 @@ class BCN(Classifier):
             for i in range(len(widths) if batch_norm else 0)
         ]
         self.maxout_dropouts = [layers.Dropout(maxout_dropout, dtype=dtype) for _ in widths]
+        set_attributes(self, "maxouts", self.maxouts)
+        set_attributes(self, "norms", self.norms)
+        set_attributes(self, "maxout_dropouts", self.maxout_dropouts)
         self._create_weights()
 
     def call(self, inputs, training=False):

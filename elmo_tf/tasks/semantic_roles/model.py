@@ -9,6 +9,7 @@ from keras import layers, ops
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.layers.cell_rnn import CellRNN
+from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import check_constraints, constrained, zero_weights
@@ -104,6 +105,7 @@ class SRLTagger(Tagger):
             )
             for index in range(num_layers)
         ]
+        set_attributes(self, "lstms", self.lstms)
         self.scores = layers.Dense(
             len(self.labels), kernel_initializer=_small_normal(), dtype=dtype, name="scores"
         )

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 from elmo_tf.config_checks import check_rate
+from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.label_models import LabelModel
 from elmo_tf.tasks.layers import BiLSTM
@@ -156,6 +157,8 @@ class CRFTagger(Tagger):
         self.dropouts = [
             layers.SpatialDropout1D(dropout, dtype=dtype) for _ in range(len(units) + 1)
         ]
+        set_attributes(self, "lstms", self.lstms)
+        set_attributes(self, "dropouts", self.dropouts)
         self.emissions = layers.Dense(len(self.labels), dtype=dtype, name="emissions")
         constraints = None if scheme is None else constraints_of(self.labels, scheme)
         self.crf = CRF(len(self.labels), constraints, dtype=dtype, name="crf")
