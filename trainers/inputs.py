@@ -15,7 +15,7 @@ from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.settings import differences, read_record
-from elmo_tf.text.corpus import count_corpus, count_files, report_corpus, warn_of_unknown
+from elmo_tf.text.corpus import corpus_size, count_files, warn_of_unknown
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -133,38 +133,45 @@ def read_inputs(
         config = dataclasses.replace(config, learning_rate=recorded["learning_rate"])
     if is_chief:
         check_workdir(workdir, config, shape, vocabulary)
-    count = count_corpus(files, vocabulary, config.input_format, text)
-    report_corpus(count)
+    text = text or count_files(files, config.input_format)
+    corpus = corpus_size(text, vocabulary)
+    logging.info(
+        "Corpus: %s sentences, %s tokens, %s types, %.2f%% of tokens unknown, longest sentence %s "
+        "tokens.",
+        *(f"{corpus[name]:,}" for name in ("sentences", "tokens", "types")),
+        *(100 * corpus["unknown"] / corpus["tokens"], f"{corpus['longest']:,}"),
+    )
+    text.report()
     window = config.batch_size * config.unroll
-    if count.targets < window:
+    if text.targets < window:
         raise ValueError(
-            f"The corpus has {count.targets} tokens, sentence ends included: too few for one step "
+            f"The corpus has {text.targets} tokens, sentence ends included: too few for one step "
             f"of batch_size {config.batch_size} by unroll {config.unroll}. Lower them."
         )
     warn_of_unknown(
-        count,
+        corpus["unknown"] / text.targets,
         " of the training text",
         "the model does not learn these words, and its perplexity is misleadingly low. Build the "
         "vocabulary from this text, or with a larger --max-size.",
     )
-    if count.unknown == 0 and count.types >= _CLOSED_TYPES:
+    if corpus["unknown"] == 0 and corpus["types"] >= _CLOSED_TYPES:
         logging.warning(
             "The vocabulary holds every token of the corpus, so <UNK> is never learned and unknown "
             "words of other text get far too low probabilities. Leave --vocab out, or build the "
             "vocabulary with --min-count 2 or --max-size."
         )
-    corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
+    corpus["bytes"] = [file.stat().st_size for file in files]
     if is_chief:
         check_corpus(workdir, config, corpus)
         if valid_files:
-            count_corpus(valid_files, vocabulary, config.input_format)  # fails if it is unreadable
+            count_files(valid_files, config.input_format)  # fails if it is unreadable
     epochs = config.epochs or DEFAULT_EPOCHS
-    num_steps = config.steps or max(1, round(epochs * (count.targets / window)))
+    num_steps = config.steps or max(1, round(epochs * (text.targets / window)))
     logging.info(
         "Training: %s steps of %s tokens, %.2g epochs. A model that knows only the frequencies of "
         "words has perplexity %.0f on this text.",
-        *(f"{num_steps:,}", f"{window:,}", num_steps * window / count.targets),
-        count.unigram_perplexity,
+        *(f"{num_steps:,}", f"{window:,}", num_steps * window / text.targets),
+        corpus["unigram_perplexity"],
     )
     rate = config.learning_rate or default_learning_rate(config, shape.lstm.dim, num_steps)
     return Inputs(vocabulary, shape, lexicon, corpus, num_steps, rate)

@@ -21,7 +21,7 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import write_json
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
-from elmo_tf.text.corpus import line_dataset
+from elmo_tf.text.corpus import line_dataset, plain_files
 from elmo_tf.text.reading import text_files
 from elmo_tf.text.windows import LMWindows
 from elmo_tf.trainers.checkpointing import RunState, StopRequest
@@ -39,6 +39,7 @@ from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
+    TEXT_FOLDER,
     TrainingLogger,
     begin_record,
     check_workdir,
@@ -95,13 +96,15 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
             config.schedule, config.learning_rate, config.warmup_steps, inputs.num_steps
         )
         train_step = _build(config, cluster, inputs, schedule)
+        workdir = Path(config.workdir)
+        if cluster.is_chief:
+            stack.enter_context(claimed_workdir(workdir))
+        files = plain_files(files, workdir / TEXT_FOLDER, config.input_format)
         # Each pass reads the lines in another order.
-        lines = line_dataset(files, config.seed, config.input_format).repeat()
+        lines = line_dataset(files, config.seed).repeat()
         rows = cluster.rows(config.batch_size)
         windows = LMWindows(lines, config.batch_size, config.unroll, rows=rows)
-        if cluster.is_chief:
-            stack.enter_context(claimed_workdir(Path(config.workdir)))
-        state = RunState(Path(config.workdir), train_step, windows)
+        state = RunState(workdir, train_step, windows)
         record = _begin(config, inputs, state)
         results = _Results(config, train_step, record, valid_files)
         stop = stack.enter_context(StopRequest())

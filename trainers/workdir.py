@@ -32,6 +32,7 @@ from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 LOG_FILE = "log.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
 BEST_FOLDER = "best"
+TEXT_FOLDER = "text"  # the corpus as text, if it is in another format
 # Weight of a new step in the exponential moving average of the losses on the progress line.
 _SMOOTHING = 0.02
 _LARGEST_EXPONENT = 50
@@ -41,6 +42,7 @@ _UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
 _RESULTS = {
     *(OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, SOFTMAX_FILE),
     *(EMBEDDINGS_FILE, LOG_FILE, RECORD_FILE, STATE_FOLDER, BEST_FOLDER, TENSORBOARD_FOLDER),
+    TEXT_FOLDER,
 }
 
 
@@ -74,7 +76,7 @@ def check_workdir(
                 f"Cannot resume with another vocabulary: {config.vocab} differs from {vocab}."
             )
         return
-    inputs = {VOCABULARY_FILE}
+    inputs = {VOCABULARY_FILE, TEXT_FOLDER}
     if shape.char_cnn is not None and shape.char_cnn.lexicon is not None:
         inputs |= {CHARACTERS_FILE, WORDS_FILE}
     was_stopped_before_first_save = (
@@ -130,8 +132,7 @@ def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) 
     if not config.resume or last_save(workdir) is None:
         return
     before = read_record(workdir / RECORD_FILE)["corpus"]
-    # An older version recorded fewer numbers.
-    if before == {name: corpus.get(name) for name in before}:
+    if corpus == {name: before.get(name) for name in corpus}:
         return
     units = {"sentences": "sentences", "tokens": "tokens", "types": "distinct tokens"}
     changes = [
@@ -150,7 +151,7 @@ def prepare_workdir(workdir: Path, config: PretrainConfig, model: LanguageModel)
     """Creates the directory, deletes old results if `overwrite`, and writes the model's options."""
     workdir.mkdir(parents=True, exist_ok=True)
     if config.overwrite:
-        for name in _RESULTS:
+        for name in _RESULTS - {TEXT_FOLDER}:  # the run reads it already
             path = workdir / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     write_json(workdir / OPTIONS_FILE, model.bilm.config.to_options())

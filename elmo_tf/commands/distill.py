@@ -86,8 +86,8 @@ def _of_corpus(
     from elmo_tf.embedding.distillation import mean_vectors
     from elmo_tf.progress import progress_over
     from elmo_tf.text.corpus import check_tokens, read_sentences
+    from elmo_tf.text.counting import reported_lines
     from elmo_tf.text.reading import sentence_files
-    from elmo_tf.text.sentence_files import reported_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
     files = sentence_files(corpus)

@@ -37,7 +37,7 @@ def query(
         timeout: seconds; for sentences from stdin, per request.
     """
     from elmo_tf.saved_models.client.client import Client
-    from elmo_tf.text.input_warnings import warn_of_raw_text
+    from elmo_tf.text.counting import KnownText, reported_sentences
     from elmo_tf.text.reading import sentence_lines
 
     outputs = output or ("elmo",)
@@ -52,12 +52,13 @@ def query(
         **({"batch_size": 1} if is_typed else {}),
     ) as client:
         if not reads_stdin:
-            answer = client.predict(list(warn_of_raw_text(sentences)), outputs, signature)
+            sentences = list(reported_sentences(sentences, KnownText()))
+            answer = client.predict(sentences, outputs, signature)
             print_json(_jsonable(answer))
             return
         in_flight = {"in_flight": 1} if is_typed else {}
         lines = (line.rstrip("\r\n") for line in sentence_lines(sys.stdin.buffer))
-        lines = warn_of_raw_text(lines)
+        lines = reported_sentences(lines, KnownText())
         for answer in client.stream(lines, outputs, signature, **in_flight):
             print_json(_jsonable(answer))
             sys.stdout.flush()

@@ -69,7 +69,7 @@ def _queries(
     sentences: Sequence[str], positions: Sequence[int]
 ) -> Iterator[tuple[list[str], Sequence[int]]]:
     """Yields the tokens of each sentence and the positions to fill; empty for an empty line."""
-    from elmo_tf.text.sentence_files import reported_lines
+    from elmo_tf.text.counting import reported_lines
 
     for sentence in sentences:
         if sentence != STDIN:

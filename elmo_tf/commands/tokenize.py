@@ -37,7 +37,7 @@ def tokenize(
     from elmo_tf.files import atomic_file, refuse_file
     from elmo_tf.progress import progress
     from elmo_tf.text.batches import read_ahead
-    from elmo_tf.text.sentence_files import reported_lines
+    from elmo_tf.text.counting import reported_lines
 
     refuse_file(output, overwrite)
     _tokenizer(language)  # fails before the text is read

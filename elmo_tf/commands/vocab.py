@@ -25,14 +25,12 @@ def vocab(
     """
     from elmo_tf.files import refuse_file
     from elmo_tf.text.counting import count_text
-    from elmo_tf.text.sentence_files import data_warnings
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_file(output, overwrite)
     sources = text_sources(files, input_format)
     text = count_text(sources, input_format)
-    if warnings := data_warnings(text.lines):
-        logging.warning("%s", warnings)
+    text.report()
     vocabulary = Vocabulary.of_counts(text.types, min_count, max_size)
     vocabulary.save(output)
     logging.info("%s holds %d tokens.", output, len(vocabulary))

@@ -34,9 +34,8 @@ from elmo_tf.processors import (
 )
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
-from elmo_tf.text.input_warnings import warn_of_raw_text, warn_of_tokens
+from elmo_tf.text.counting import KnownText, TextCount, TokenLimit, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.sentence_files import SentenceCount, TokenLimit
 from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
@@ -279,15 +278,11 @@ class Embedder:
     ) -> Iterator[np.ndarray]:
         """Embeds lists of tokens in groups, the first of `num_batches` batches."""
         refuse_fork()
-        if self.tokenizer is None:
-            sentences = warn_of_raw_text(sentences)
+        sentences = reported_sentences(sentences, self.known_text)
         self._forget_tokens()
         while group := self.next_group(sentences, len, num_batches):
             with self._lock:
                 arrays = collections.deque(read_group(group))
-                new_tokens = self._table.new_tokens
-            known = self.bilm.vocabulary, self._characters
-            warn_of_tokens(new_tokens, self.token_limit, *known)
             while arrays:
                 yield arrays.popleft()  # and frees it
             num_batches = BATCHES_AHEAD
@@ -324,7 +319,7 @@ class Embedder:
         format: str | None = None,
         token_column: int | None = None,
         **options: Any,
-    ) -> SentenceCount:
+    ) -> TextCount:
         """Embeds a file of sentences and writes the vectors to a file.
 
         If the run is interrupted, call `embed_file` again with the same arguments: it resumes from
@@ -370,13 +365,13 @@ class Embedder:
         }
 
     @property
-    def token_limit(self) -> TokenLimit | None:
-        """The length to which tokens are truncated; None if there is no limit."""
-        char_cnn = self.bilm.config.char_cnn
-        if char_cnn is None:
-            return None
-        unit = "bytes" if char_cnn.lexicon is None else "characters"
-        return TokenLimit(char_cnn.max_chars - 2, unit)  # without word boundaries
+    def known_text(self) -> KnownText:
+        """The text that the model knows: others are reported."""
+        char_cnn, limit = self.bilm.config.char_cnn, None
+        if char_cnn is not None:
+            unit = "bytes" if char_cnn.lexicon is None else "characters"
+            limit = TokenLimit(char_cnn.max_chars - 2, unit)  # without word boundaries
+        return KnownText(limit, self.bilm.vocabulary, self._characters)
 
     def __getstate__(self) -> dict[str, Any]:
         return {

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import itertools
 import json
-import operator
 import os
 import shutil
 import tempfile
@@ -25,15 +24,9 @@ from elmo_tf.files import (
     write_json,
 )
 from elmo_tf.progress import progress, progress_over
-from elmo_tf.text.input_warnings import warn_of_raw_text
+from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import check_regular_file
-from elmo_tf.text.sentence_files import (
-    FileSentence,
-    SentenceCount,
-    count_sentences,
-    format_of,
-    sentence_reader,
-)
+from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader
 from elmo_tf.text.tokenizers import name_of
 
 # Added to the name of the output, for the folder of unfinished work and the tokens of raw text.
@@ -62,7 +55,7 @@ def embed_file(
     format: str | None,
     token_column: int | None,
     options: OutputOptions,
-) -> SentenceCount:
+) -> TextCount:
     """See `Embedder.embed_file`. Each group of sentences becomes a shard, in the output's order."""
     input, output = Path(input), Path(os.path.realpath(output))  # of a link, replaces the target
     vector_file = checked_output(output, options, overwrite)
@@ -201,14 +194,12 @@ def _state(file: Path) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns]
 
 
-def _count(embedder: Any, sentences: Iterator[FileSentence]) -> SentenceCount:
-    """Counts the sentences and the unusual ones among them, which are logged."""
-    if embedder.tokenizer is None:
-        sentences = warn_of_raw_text(sentences, operator.attrgetter("text"))
-    sentences = progress_over(sentences, None, "reading", "sentences")
-    count = count_sentences(sentences, embedder.token_limit, embedder.bilm.vocabulary)
-    if data_warnings := count.data_warnings(embedder.token_limit):
-        logging.warning("%s", data_warnings)
+def _count(embedder: Any, sentences: Iterator[FileSentence]) -> TextCount:
+    """Counts the sentences and the suspicious ones among them, which are reported."""
+    count = TextCount(embedder.known_text)
+    for sentence in progress_over(sentences, None, "reading", "sentences"):
+        count.add(sentence.text, sentence.tokens)
+    count.report()
     return count
 
 
@@ -226,7 +217,7 @@ def _groups(
 
 
 def _write_shards(
-    embedder: Any, vector_file: VectorFile, groups: Iterator[_Group], count: SentenceCount
+    embedder: Any, vector_file: VectorFile, groups: Iterator[_Group], count: TextCount
 ) -> None:
     """Writes the shards that do not exist yet."""
     num_done = 0

@@ -193,7 +193,6 @@ class TokenTable:
         self._rows: dict[str, int] = {}
         self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
         self.pinned = dict.fromkeys(pinned)
-        self.new_tokens: list[str] = []  # that the last request encoded
         self.forget()
 
     def forget(self) -> None:
@@ -211,7 +210,6 @@ class TokenTable:
             self._rows = dict(itertools.islice(self._rows.items(), len(self.pinned)))
             missing = [token for token in wanted if token not in self._rows]
         self._add(missing)
-        self.new_tokens = missing
         rows = self._rows
         return [np.array([rows[token] for token in tokens], np.int32) for tokens in sentences]
 

@@ -23,7 +23,7 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory, refuse_file
 from elmo_tf.settings import check_exclusive, checked_dataclass
 from elmo_tf.text.reading import encode
-from elmo_tf.text.sentence_files import FileSentence, SentenceCount
+from elmo_tf.text.sentence_files import FileSentence
 
 # The file of each shard, and its sentences.
 Shards = Iterable[tuple[Path, Sequence[FileSentence]]]
@@ -34,7 +34,7 @@ SENTENCES = "sentence_to_index"
 _FALLBACK_KEY = re.compile(r"line [0-9]+")
 # Bytes of vectors per row group of Parquet, which writers and readers keep in memory.
 _ROW_GROUP = 2**24
-_COUNT = b"elmo_tf"  # key of the `SentenceCount` in the metadata of a Parquet shard
+_COUNT = b"elmo_tf"  # key of the size of the text in the metadata of a Parquet shard
 
 
 @checked_dataclass
@@ -252,7 +252,7 @@ class ParquetFile(VectorFile):
         sentences: Iterable[FileSentence],
         arrays: Iterable[np.ndarray],
         file: str | None = None,
-        count: SentenceCount | None = None,
+        count: dict[str, int] | None = None,
     ) -> None:
         """See `VectorFile.write_shard`.
 
@@ -284,7 +284,7 @@ class ParquetFile(VectorFile):
             if rows:
                 shard.write_table(pa.Table.from_pylist(rows, schema))
             if count is not None:
-                shard.add_key_value_metadata({_COUNT: json.dumps(count._asdict()).encode()})
+                shard.add_key_value_metadata({_COUNT: json.dumps(count).encode()})
 
     def _schema(self, with_file: bool, with_identifier: bool) -> Any:
         import pyarrow as pa
@@ -303,11 +303,11 @@ class ParquetFile(VectorFile):
         return next(iter(shards))[0].parent
 
 
-def count_of_shard(path: Path) -> SentenceCount:
+def count_of_shard(path: Path) -> dict[str, int]:
     """The `count` of `ParquetFile.write_shard`."""
     import pyarrow.parquet as pq
 
-    return SentenceCount(**json.loads(pq.read_metadata(path).metadata[_COUNT]))
+    return json.loads(pq.read_metadata(path).metadata[_COUNT])
 
 
 def _valid(text: str) -> str:

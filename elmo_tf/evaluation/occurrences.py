@@ -26,8 +26,8 @@ from elmo_tf.progress import progress, progress_over
 from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
+from elmo_tf.text.counting import reported_lines
 from elmo_tf.text.reading import decode, encode, text_files
-from elmo_tf.text.sentence_files import reported_lines
 
 _CONTEXTS, _LAYER = "contexts.parquet", "layer_{}.faiss"
 _METADATA = b"elmo_tf.occurrences.2"

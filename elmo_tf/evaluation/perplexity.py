@@ -11,12 +11,7 @@ import tensorflow as tf
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
-from elmo_tf.text.corpus import (
-    count_corpus,
-    line_dataset,
-    report_lines,
-    warn_of_unknown,
-)
+from elmo_tf.text.corpus import corpus_size, count_files, lines_read_once, warn_of_unknown
 from elmo_tf.text.windows import LMWindows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.
@@ -63,14 +58,15 @@ class Perplexity:
         format: str | None = None,
     ):
         self._model = model
-        count = count_corpus(files, model.vocabulary, format)
-        report_lines(count)
-        self._num_targets, self._unknown = count.targets, count.unknown_share
+        text = count_files(files, format)
+        text.report()
+        self._num_targets = text.targets
+        self._unknown = corpus_size(text, model.vocabulary)["unknown"] / text.targets
         note = "the perplexity does not measure how well these words are predicted."
-        warn_of_unknown(count, "", note)
+        warn_of_unknown(self._unknown, "", note)
         num_rows = max(1, min(_MAX_ROWS, self._num_targets // _TOKENS_PER_ROW))
         window = max(1, _TOKENS_PER_WINDOW // num_rows)
-        lines = line_dataset(files, format=format)
+        lines = lines_read_once(files, format)
         self._windows = functools.partial(LMWindows, lines, num_rows, window, drop_remainder=False)
         self._states = tf.nest.map_structure(
             lambda state: tf.Variable(state, trainable=False), model.bilm.zero_states(num_rows)

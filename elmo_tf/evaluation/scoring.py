@@ -12,7 +12,7 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.perplexity import tokens_per_chunk, window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
-from elmo_tf.text.input_warnings import warn_of_raw_text
+from elmo_tf.text.counting import KnownText, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
 from elmo_tf.text.reading import encode
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, UNKNOWN_ID
@@ -112,7 +112,7 @@ def sentence_scores(
     log_probs = tf.function(window_log_probs, autograph=False).get_concrete_function(window, window)
     queries = (
         (_without_whitespace(index, tokens), None)
-        for index, tokens in enumerate(warn_of_raw_text(token_lists(sentences)))
+        for index, tokens in enumerate(reported_sentences(token_lists(sentences), KnownText()))
     )
     run = functools.partial(_batch_scores, model, log_probs)
     return in_batches(queries, batch_tokens, run, _num_tokens)

@@ -9,7 +9,7 @@ import json
 import logging as std_logging
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,15 +25,9 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, put_in_place
 from elmo_tf.processors import limit_threads
 from elmo_tf.progress import progress, progress_over
+from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import is_compressed, text_files
-from elmo_tf.text.sentence_files import (
-    FileSentence,
-    SentenceCount,
-    count_sentences,
-    format_of,
-    sentence_reader,
-    text_sentences,
-)
+from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader, text_sentences
 
 _LOCAL = "local"
 PART_BYTES = 2**18
@@ -150,19 +144,17 @@ def embed_with_ray(
         ParquetFile.refuse(output, overwrite)
         put_in_place(folder, output)
     return {
-        "sentences": sum(count.sentences for count in counts),
-        "tokens": sum(count.tokens for count in counts),
-        "empty": sum(count.empty + count.blank for count in counts),
-        "invalid": sum(count.invalid for count in counts),
+        name: sum(count[name] for count in counts)
+        for name in ("sentences", "tokens", "empty", "invalid")
     }
 
 
-def _checked_count(path: Path, part: TextPart) -> SentenceCount:
+def _checked_count(path: Path, part: TextPart) -> dict[str, int]:
     """The size of the text of a shard, which must have all sentences of its part."""
     count = count_of_shard(path)
-    if count.sentences != part.sentences:
+    if count["sentences"] != part.sentences:
         raise RuntimeError(
-            f"{path} has {count.sentences:,} sentences of {part.file}. It must have "
+            f"{path} has {count['sentences']:,} sentences of {part.file}. It must have "
             f"{part.sentences:,}. Delete it, and repeat the job."
         )
     return count
@@ -263,7 +255,7 @@ class _ShardWriter:
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))
         try:
-            count = count_sentences(sentences_of(part, **self._text))
+            count = _count(sentences_of(part, **self._text))
             sentences, embedded = itertools.tee(sentences_of(part, **self._text))
             arrays = self._embedder.embed(sentence.tokens for sentence in embedded)
             with atomic_file(item["path"]) as path:
@@ -271,7 +263,16 @@ class _ShardWriter:
         except (ValueError, OSError) as error:
             # Returned, because a retry would not help, and Ray would wrap the error in another one.
             return {"sentences": 0, "error": pickle.dumps(error)}
-        return {"sentences": count.sentences, "error": b""}
+        return {"sentences": count["sentences"], "error": b""}
+
+
+def _count(sentences: Iterable[FileSentence]) -> dict[str, int]:
+    """The size of a text, for JSON."""
+    count = TextCount()
+    for sentence in sentences:
+        count.add(sentence.text, sentence.tokens)
+    size = {"sentences": count.sentences, "tokens": count.tokens}
+    return {**size, "empty": count.lines["empty"], "invalid": count.lines["invalid"]}
 
 
 def parts_of(

@@ -4,15 +4,22 @@ import collections
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
+from elmo_tf.files import atomic_file
 from elmo_tf.text.counting import MAX_SENTENCE_TOKENS, TextCount, count_text
-from elmo_tf.text.fasta import RARE, is_fasta
-from elmo_tf.text.reading import TextSource, check_regular_file, is_compressed, sentence_lines
-from elmo_tf.text.sentence_files import LINE_KINDS, data_warnings
+from elmo_tf.text.fasta import is_fasta
+from elmo_tf.text.reading import (
+    TextSource,
+    check_regular_file,
+    encode,
+    is_compressed,
+    sentence_lines,
+)
 from elmo_tf.text.sentences import count_tokens
 from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
 
@@ -22,12 +29,6 @@ SHUFFLE_LINES = 16_384
 _MIXED_FILES = 64
 # Share of unknown targets above which perplexities are misleading.
 _MAX_UNKNOWN = 0.05
-_LINE_KINDS = {
-    **LINE_KINDS,
-    "cut": f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)",
-    "empty": "empty (skipped)",
-    "crlf": "ending in CRLF (read as LF)",
-}
 
 
 def check_tokens(files: Sequence[str | os.PathLike]) -> None:
@@ -56,19 +57,50 @@ def read_sentences(files: Iterable[TextSource], format: str | None = None) -> It
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]
 
 
-@tf.autograph.experimental.do_not_convert
-def line_dataset(
-    files: Sequence[str | os.PathLike], seed: int | None = None, format: str | None = None
+def plain_files(files: Sequence[Path], folder: Path, format: str | None = None) -> list[Path]:
+    """Text files for `line_dataset`: FASTA is converted, unless `folder` has the converted file.
+
+    For `format` and errors, see `sentence_lines`.
+    """
+    plain = []
+    for index, file in enumerate(files):
+        if is_fasta(file) if format is None else format == "fasta":
+            stat = file.stat()
+            converted = folder / f"{index}-{file.name}-{stat.st_size}-{stat.st_mtime_ns}.txt"
+            if not converted.exists():
+                with atomic_file(converted) as part, open(part, "wb") as text:
+                    text.writelines(
+                        encode(line) + b"\n" for line in sentence_lines(file, format=format)
+                    )
+            file = converted
+        plain.append(file)
+    return plain
+
+
+def lines_read_once(
+    files: Sequence[str | os.PathLike], format: str | None = None
 ) -> tf.data.Dataset:
-    """The dataset of the lines that `sentence_lines` yields, for `sentences_of`: string ().
+    """The dataset of the lines that `sentence_lines` yields: string (), in one pass."""
+
+    def lines() -> Iterator[bytes]:
+        for file in files:
+            for line in sentence_lines(file, format=format):
+                yield encode(line.rstrip("\r\n"))
+
+    return tf.data.Dataset.from_generator(lines, output_signature=tf.TensorSpec((), tf.string))
+
+
+@tf.autograph.experimental.do_not_convert
+def line_dataset(files: Sequence[str | os.PathLike], seed: int | None = None) -> tf.data.Dataset:
+    """The dataset of the lines of text that `sentence_lines` yields: string ().
+
+    A saved iterator of it resumes where it stood.
 
     Args:
         files: text files; `.gz` is decompressed.
         seed: int or None. If given, files and lines are shuffled, differently in each pass: the
             lines of 64 files are interleaved, and shuffled in a buffer of 16,384 lines.
-        format: see `sentence_lines`.
     """
-    lines_of = _records if _are_fasta(files, format) else _lines
     names = tf.constant([os.fsencode(file) for file in files])
     compressions = tf.constant(["GZIP" if is_compressed(file) else "" for file in files])
     # A saved iterator stores indices: files may be renamed before training resumes.
@@ -76,7 +108,7 @@ def line_dataset(
     if seed is not None:
         sources = sources.shuffle(len(files), seed=seed)
     lines = sources.interleave(
-        lambda index: lines_of(names[index], compressions[index]),
+        lambda index: _lines(names[index], compressions[index]),
         cycle_length=1 if seed is None else _MIXED_FILES,
     )
     return lines if seed is None else lines.shuffle(SHUFFLE_LINES, seed=seed)
@@ -113,56 +145,13 @@ def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
     return dataset.prefetch(count).with_options(options)
 
 
-class CorpusCount(NamedTuple):
-    """The size of a corpus, and its numbers of suspicious lines, see `_LINE_KINDS`."""
-
-    sentences: int  # see `read_sentences`
-    tokens: int  # without boundaries
-    types: int  # distinct tokens
-    unknown: int  # tokens that are not in the vocabulary
-    longest: int  # tokens of the longest sentence
-    unigram_perplexity: float  # of the frequencies of the targets, on this text
-    invalid_lines: int = 0
-    nul_lines: int = 0
-    cut_lines: int = 0
-    empty_lines: int = 0
-    crlf_lines: int = 0
-    boundary_lines: int = 0
-    space_lines: int = 0
-
-    @property
-    def targets(self) -> int:
-        """Number of targets of one direction: every token, and a boundary per sentence."""
-        return self.tokens + self.sentences
-
-    @property
-    def unknown_share(self) -> float:
-        """Share of the targets that are not in the vocabulary."""
-        return self.unknown / self.targets
-
-    def summary(self) -> str:
-        """The size as a line of text."""
-        return (
-            f"Corpus: {self.sentences:,} sentences, {self.tokens:,} tokens, {self.types:,} types, "
-            f"{self.unknown / self.tokens:.2%} of tokens unknown, longest sentence "
-            f"{self.longest:,} tokens."
-        )
-
-    def data_warnings(self) -> str:
-        """The suspicious lines as a line of text; empty if there are none."""
-        return data_warnings(
-            {kind: getattr(self, f"{kind}_lines") for kind in _LINE_KINDS}, _LINE_KINDS
-        )
-
-
 def count_files(files: Sequence[str | os.PathLike], format: str | None = None) -> TextCount:
     """Counts the tokens and the suspicious lines of files, see `count_text`.
 
     Raises:
-        ValueError: the files contain no token, or some of them are FASTA and some are not; or see
-            `check_regular_file` and, for `format` too, `sentence_lines`.
+        ValueError: the files contain no token; or see `check_regular_file` and, for `format` too,
+            `sentence_lines`.
     """
-    _are_fasta(files, format)
     for file in files:
         check_regular_file(file)
     text = count_text(files, format)
@@ -171,50 +160,38 @@ def count_files(files: Sequence[str | os.PathLike], format: str | None = None) -
     return text
 
 
-def count_corpus(
-    files: Sequence[str | os.PathLike],
-    vocabulary: Vocabulary,
-    format: str | None = None,
-    text: TextCount | None = None,
-) -> CorpusCount:
-    """Returns the size of a corpus; `text` is its result of `count_files`, if that is known.
+def corpus_size(text: TextCount, vocabulary: Vocabulary) -> dict[str, Any]:
+    """The size of a corpus and what a vocabulary covers of it, for JSON.
 
-    For errors, see `count_files`.
+    Returns the numbers of `sentences` and `tokens`; of `types`, distinct tokens; of `unknown`
+    tokens, which are not in the vocabulary; of the tokens of the `longest` sentence; and
+    `unigram_perplexity`, that of the frequencies of the targets on this text.
     """
-    text = text or count_files(files, format)
     ids = vocabulary.ids(list(text.types))
     targets = collections.Counter({EOS_ID: text.sentences})
     for id, count in zip(ids, text.types.values(), strict=True):
         targets[id] += count
     total = targets.total()
     entropy = math.fsum(count / total * math.log(total / count) for count in targets.values())
-    size = (text.sentences, text.types.total(), len(text.types), targets[UNKNOWN_ID], text.longest)
-    lines = {f"{kind}_lines": number for kind, number in text.lines.items()}
-    return CorpusCount(*size, round(math.exp(entropy), 1), **lines)
+    return {
+        "sentences": text.sentences,
+        "tokens": text.tokens,
+        "types": len(text.types),
+        "unknown": targets[UNKNOWN_ID],
+        "longest": text.longest,
+        "unigram_perplexity": round(math.exp(entropy), 1),
+    }
 
 
-def report_corpus(count: CorpusCount) -> None:
-    """Logs the size of a corpus and its suspicious lines."""
-    logging.info("%s", count.summary())
-    report_lines(count)
-
-
-def report_lines(count: CorpusCount) -> None:
-    """Logs the suspicious lines of a corpus; warns unless they are only empty or end in CRLF."""
-    if count.data_warnings():
-        is_harmless = not count._replace(empty_lines=0, crlf_lines=0).data_warnings()
-        logging.log(logging.INFO if is_harmless else logging.WARNING, "%s", count.data_warnings())
-
-
-def warn_of_unknown(count: CorpusCount, text: str, consequence: str) -> None:
+def warn_of_unknown(share: float, text: str, consequence: str) -> None:
     """Warns if more than 5 % of the targets of a corpus are not in the vocabulary.
 
     `text` names the corpus in the message, which ends with `consequence`.
     """
-    if count.unknown_share > _MAX_UNKNOWN:
+    if share > _MAX_UNKNOWN:
         logging.warning(
             "%s of the targets%s are not in the vocabulary and count as <UNK>: %s",
-            *(f"{count.unknown_share:.1%}", text, consequence),
+            *(f"{share:.1%}", text, consequence),
         )
 
 
@@ -225,31 +202,3 @@ def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         lambda line: tf.strings.regex_replace(line, "^\ufeff", "", replace_global=False)
     )
     return first.concatenate(lines.skip(1))
-
-
-def _are_fasta(files: Sequence[str | os.PathLike], format: str | None) -> bool:
-    kinds = {is_fasta(file) if format is None else format == "fasta" for file in files}
-    if len(kinds) > 1:
-        raise ValueError(
-            "FASTA and text cannot be read together. Files in FASTA: "
-            f"{', '.join(os.fspath(file) for file in files if is_fasta(file))}."
-        )
-    return True in kinds
-
-
-def _records(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-    """The residues of each record of FASTA, separated by spaces; the same as `sentence_lines`."""
-
-    def step(record: tf.Tensor, line: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        is_header = tf.strings.substr(line, 0, 1) == ">"
-        extended = tf.strings.join([record, line])
-        return tf.where(is_header, "", extended), tf.where(is_header, record, "")
-
-    def spaced(record: tf.Tensor) -> tf.Tensor:
-        residues = tf.strings.regex_replace(tf.strings.upper(record), r"[^A-Z]", "")
-        residues = tf.strings.regex_replace(residues, f"[{RARE}]", "X")
-        return tf.strings.regex_replace(residues, "(.)", r"\1 ")
-
-    lines = _lines(name, compression).concatenate(tf.data.Dataset.from_tensors(">"))
-    records = lines.scan(tf.constant(""), step)  # "" for each line that ends no record
-    return records.filter(lambda record: record != "").map(spaced)

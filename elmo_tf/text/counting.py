@@ -1,158 +1,236 @@
-"""Text files ─► counts of tokens and of suspicious lines. Does not import TensorFlow."""
+"""Sentences ─► the size of a text and its suspicious lines, which are reported together."""
 
 import collections
-import dataclasses
-import io
 import itertools
-import json
-import os
-import pickle
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any
+import re
+import unicodedata
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
-from elmo_tf.cores import num_cores
+from absl import logging
+
+from elmo_tf.logs import warn_once
 from elmo_tf.progress import progress
-from elmo_tf.text.fasta import is_fasta
-from elmo_tf.text.reading import TextSource, is_compressed, sentence_lines
-from elmo_tf.text.sentence_files import suspicions
+from elmo_tf.text.reading import TextSource, encode, is_utf_8, sentence_lines
 
-# Longer sentences are split. The cost of cutting windows grows with their length.
+# Longer sentences are split in training. The cost of cutting windows grows with their length.
 MAX_SENTENCE_TOKENS = 10_000
-# Bytes of text that a process counts at a time. Smaller texts are counted without other processes.
-_PART_BYTES = 2**22, 2**25
+
+# Kinds of suspicious lines, and their descriptions.
+KINDS = {
+    "invalid": "with invalid UTF-8 (read byte for byte; another encoding?)",
+    "nul": "with NUL bytes (UTF-16?)",
+    "boundary": "with a token <S> or </S> (names of the sentence boundaries)",
+    "space": "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)",
+    "empty": "without tokens",
+    "crlf": "ending in CRLF (read as LF)",
+    "long": f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)",
+    "cut": "with a token longer than the model reads (truncated), such as {!r:.80}",
+    "unknown": "with a token that is not in the vocabulary (read as <UNK>), such as {!r:.80}",
+    "normal form": "not in Unicode's normal form NFC (see unicodedata.normalize), such as {!r:.80}",
+    "raw": "that look like raw text, such as {!r:.80} (remedy: tokenizer= or --tokenize)",
+    "script": "of letters that the vocabulary lacks, such as {!r} (a model of another language?)",
+}
+_HARMLESS = ("empty", "crlf")
+# These kinds are looked for in the first sentences, and reported if many of them have it.
+_STYLES, _SHARE = ("raw", "script"), 0.2
+_FIRST_SENTENCES = 1000
+
+_BOUNDARIES = {"<S>", "</S>"}
+_WIDE_SPACES = re.compile(r"\S[\u00a0\u3000]+\S")
+# A letter, then punctuation that tokenizers separate: at the end of a token; a full stop only at
+# the end of the sentence, because others end abbreviations; that of Chinese and Japanese anywhere.
+_ATTACHED = re.compile(
+    r"(?:^|(?<=\s))\S*[^\W\d_]"
+    r"(?:[,;:!?،؛؟।]['\"”’)\]]*(?!\S)"
+    r"|(?<=[^\W\d_]{2})\.['\"”’)\]]*$|[。！？，；：、])"
+)
 _LINES_AT_A_TIME = 1024
-_PROGRAM = "from elmo_tf.text.counting import count_part; count_part()"
-
-_Range = tuple[str, int, int]  # a file, the first byte of a part of it, and its end
+_Sentence = TypeVar("_Sentence", str, list[str])
 
 
-@dataclasses.dataclass
+class TokenLimit(NamedTuple):
+    """The length to which a model truncates tokens, in "bytes" (of UTF-8) or "characters"."""
+
+    length: int
+    unit: str
+
+    def is_exceeded(self, token: str) -> bool:
+        """Whether a token is longer."""
+        if len(token) * 4 <= self.length:  # fast: a character takes at most 4 bytes
+            return False
+        return len(encode(token) if self.unit == "bytes" else token) > self.length
+
+
+class KnownText(NamedTuple):
+    """The text that a model knows.
+
+    Attributes:
+        limit: the length to which it truncates tokens, or None.
+        vocabulary: the tokens that a model of whole tokens knows, or None.
+        characters: those of its training text; empty if they are unknown.
+    """
+
+    limit: TokenLimit | None = None
+    vocabulary: Container[str] | None = None
+    characters: Container[str] = frozenset()
+
+
 class TextCount:
-    """Counts of a text, whose sentences are those of `read_sentences`."""
+    """Counts the sentences, the tokens and the suspicious lines of a text.
 
-    types: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    # By kind, see `suspicions`; also "cut", "empty" and "crlf".
-    lines: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    sentences: int = 0
-    longest: int = 0  # tokens of the longest sentence
+    Args:
+        known: the text that the model knows which reads the sentences. Without it, only the kinds
+            of lines that are suspicious in any text are counted.
+        is_corpus: whether sentences are those of `read_sentences`: not empty, and split.
 
-    def add_lines(self, lines: Sequence[str]) -> None:
-        """Counts more lines."""
-        split = [line.split() for line in lines]
-        self.types.update(itertools.chain.from_iterable(split))
-        for line, tokens in zip(lines, split, strict=True):
-            for kind in suspicions(line, tokens):
+    Attributes:
+        sentences: number of sentences.
+        tokens: number of tokens, without boundaries.
+        longest: tokens of the longest sentence.
+        types: how often each token occurs; only of `count_text`.
+        lines: the numbers of suspicious lines by kind, see `KINDS`.
+    """
+
+    def __init__(self, known: KnownText | None = None, is_corpus: bool = False):
+        self.sentences = self.tokens = self.longest = 0
+        self.types: collections.Counter[str] = collections.Counter()
+        self.lines: collections.Counter[str] = collections.Counter()
+        self._is_corpus = is_corpus
+        self._known = known
+        self._token_kinds: dict[str, Callable[[str], bool]] = {}
+        if known is not None:
+            self._token_kinds["normal form"] = lambda t: not unicodedata.is_normalized("NFC", t)
+            if known.limit is not None:
+                self._token_kinds["cut"] = known.limit.is_exceeded
+            if known.vocabulary is not None:
+                self._token_kinds["unknown"] = lambda token: token not in known.vocabulary
+        self._examples: dict[str, str] = {}
+
+    @property
+    def targets(self) -> int:
+        """Targets of one direction of a language model: tokens, and a boundary per sentence."""
+        return self.tokens + self.sentences
+
+    def add(self, line: str, tokens: Sequence[str]) -> None:
+        """Counts a sentence: its line, or tokens of columns joined by spaces; and its tokens."""
+        size = len(tokens)
+        self.tokens += size
+        if self._is_corpus and not 0 < size <= MAX_SENTENCE_TOKENS:
+            self.sentences += -(-size // MAX_SENTENCE_TOKENS)
+            self.lines["long"] += size > 0
+            self.longest = max(self.longest, min(size, MAX_SENTENCE_TOKENS))
+        else:
+            self.sentences += 1
+            self.longest = max(self.longest, size)
+        if not size:
+            self.lines["empty"] += 1
+        if line.endswith("\r\n"):
+            self.lines["crlf"] += 1
+        self.add_line(line, tokens)
+        self.add_tokens(tokens)
+
+    def add_line(self, line: str, tokens: Sequence[str] | None = None) -> None:
+        """Counts the kinds of lines that are suspicious in any text, also in raw text."""
+        if line.isascii() and ">" not in line and "\0" not in line:
+            return  # fast: most lines
+        if not is_utf_8(line):
+            self.lines["invalid"] += 1
+        if "\0" in line:
+            self.lines["nul"] += 1
+        tokens = line.split() if tokens is None else tokens
+        if "S>" in line and not _BOUNDARIES.isdisjoint(tokens):
+            self.lines["boundary"] += 1
+        # Tokens of columns may contain such spaces.
+        if _WIDE_SPACES.search(line) and not any(map(_WIDE_SPACES.search, tokens)):
+            self.lines["space"] += 1
+
+    def add_tokens(self, tokens: Sequence[str]) -> None:
+        """Counts the kinds of text that the model does not know, and keeps an example of each."""
+        if self._known is not None:
+            for kind, example in self._unknown_text(tokens):
                 self.lines[kind] += 1
-            if line.endswith("\r\n"):
-                self.lines["crlf"] += 1
-            if not tokens:
-                self.lines["empty"] += 1
-            elif len(tokens) > MAX_SENTENCE_TOKENS:
-                self.lines["cut"] += 1
-            self.sentences += -(-len(tokens) // MAX_SENTENCE_TOKENS)
-        longest = max(map(len, split), default=0)
-        self.longest = max(self.longest, min(longest, MAX_SENTENCE_TOKENS))
+                self._examples.setdefault(kind, example)
 
-    def add(self, other: "TextCount") -> None:
-        """Adds the counts of another text."""
-        self.types.update(other.types)
-        self.lines.update(other.lines)
-        self.sentences += other.sentences
-        self.longest = max(self.longest, other.longest)
+    def _unknown_text(self, tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The kinds of a sentence that a model does not know, each with an example."""
+        for kind, is_suspicious in self._token_kinds.items():
+            if (token := next(filter(is_suspicious, tokens), None)) is not None:
+                yield kind, token
+        if self.sentences > _FIRST_SENTENCES:
+            return
+        text, characters = " ".join(tokens), self._known.characters
+        if match := _ATTACHED.search(text):
+            yield "raw", match.group()
+        letters = [letter for letter in text if letter.isalpha()] if characters else []
+        unknown = [letter for letter in letters if letter not in characters]
+        if len(unknown) > _SHARE * len(letters):
+            yield "script", unknown[0]
+
+    def report(self, once: bool = False) -> None:
+        """Logs the suspicious lines; as a warning, unless they are empty or end in CRLF.
+
+        `once` reports each combination of kinds once per process.
+        """
+        first = min(self.sentences, _FIRST_SENTENCES)
+        kinds = [
+            kind for kind in KINDS if self.lines[kind] > (_SHARE * first if kind in _STYLES else 0)
+        ]
+        if not kinds:
+            return
+        parts = [
+            f"{self.lines[kind]:,} {KINDS[kind].format(self._examples.get(kind))}" for kind in kinds
+        ]
+        message = f"Suspicious lines: {', '.join(parts)}."
+        if once:
+            warn_once(f"lines {', '.join(kinds)}", "%s", message)
+        else:
+            is_harmless = set(kinds) <= set(_HARMLESS)
+            logging.log(logging.INFO if is_harmless else logging.WARNING, "%s", message)
 
 
 def count_text(sources: Sequence[TextSource], format: str | None = None) -> TextCount:
-    """Counts the tokens and the suspicious lines of texts.
-
-    Regular files of text, if they are large, are counted by a process per core.
+    """Counts the tokens and the suspicious lines of a corpus.
 
     For `format` and errors, see `sentence_lines`.
     """
+    count = TextCount(is_corpus=True)
     with progress(None, "counting", "sentences") as meter:
-        parts = list(_parts(sources, format)) if num_cores() > 1 else []
-        if len(parts) > 1 and (count := _count_parts(parts, meter)) is not None:
-            return count
-        # After an error, the text is counted again: the message then has the number of the line.
-        count = TextCount()
         for source in sources:
             lines = sentence_lines(source, format=format)
             while some := list(itertools.islice(lines, _LINES_AT_A_TIME)):
-                count.add_lines(some)
+                split = [line.split() for line in some]
+                count.types.update(itertools.chain.from_iterable(split))
+                for line, tokens in zip(some, split, strict=True):
+                    count.add(line, tokens)
                 meter.update(len(some))
     return count
 
 
-def _parts(sources: Sequence[TextSource], format: str | None) -> list[list[_Range]]:
-    """Divides files into parts of similar size; no parts if only this process can read them."""
-    for source in sources:
-        is_path = isinstance(source, str | os.PathLike) and os.path.isfile(source)
-        if not is_path or (is_fasta(source) if format is None else format == "fasta"):
-            return []
-    lowest, highest = _PART_BYTES
-    part_size = min(highest, max(lowest, sum(map(os.path.getsize, sources)) // (4 * num_cores())))
-    parts, size = [], part_size
-    for source in sources:
-        for path, start, end in _ranges(source, part_size):
-            if size >= part_size:
-                parts.append([])
-                size = 0
-            parts[-1].append((path, start, end))
-            size += end - start
-    return parts
+def reported_lines(sources: Iterable[TextSource], format: str | None = "text") -> Iterator[str]:
+    """Yields the lines of texts, and finally reports the suspicious ones of all texts.
 
-
-def _ranges(path: str | os.PathLike, part_size: int) -> Iterator[_Range]:
-    """Divides a file at line ends; a compressed one has a single range."""
-    path = os.path.abspath(path)
-    size, start = os.path.getsize(path), 0
-    with open(path, "rb") as file:
-        while start < size:
-            end = size
-            if not is_compressed(path):
-                file.seek(start + part_size)
-                file.readline()
-                end = min(file.tell(), size)
-            yield path, start, end
-            start = end
-
-
-def _count_parts(parts: list[list[_Range]], meter: Any) -> TextCount | None:
-    """Counts parts by a process per core; None if one of them fails."""
-    count, pool = TextCount(), ThreadPoolExecutor(num_cores())
-    try:
-        for call in as_completed([pool.submit(_count_by_process, part) for part in parts]):
-            if (part := call.result()) is None:
-                return None
-            count.add(part)
-            meter.update(part.sentences)
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return count
-
-
-def _count_by_process(part: list[_Range]) -> TextCount | None:
-    # Not by `multiprocessing`, which would import the caller's main module again.
-    command = [sys.executable, "-P", "-c", _PROGRAM]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-    content = json.dumps(part).encode()
-    done = subprocess.run(command, input=content, env=environment, capture_output=True, check=False)
-    return None if done.returncode else pickle.loads(done.stdout)
-
-
-def count_part() -> None:
-    """The program of a process: counts the ranges on stdin, and writes a `TextCount` to stdout."""
+    For `format` and errors, see `sentence_lines`.
+    """
     count = TextCount()
-    for path, start, end in json.load(sys.stdin.buffer):
-        source = path
-        if not is_compressed(path):
-            with open(path, "rb") as file:
-                file.seek(start)
-                source = io.BytesIO(file.read(end - start))
-            source.name = path
-        lines = sentence_lines(source, 1 if start == 0 else 2, "text")  # 1: the first of a file
-        while some := list(itertools.islice(lines, _LINES_AT_A_TIME)):
-            count.add_lines(some)
-    sys.stdout.buffer.write(pickle.dumps(count))
+    for source in sources:
+        for line in sentence_lines(source, format=format):
+            count.add_line(line)
+            yield line
+    count.report()
+
+
+def reported_sentences(sentences: Iterable[_Sentence], known: KnownText) -> Iterator[_Sentence]:
+    """Yields sentences, and reports text that a model does not know after the last or the 1,000th.
+
+    A sentence is a string of tokens separated by whitespace, or a list of tokens.
+    """
+    count, sentences = TextCount(known), iter(sentences)
+    try:
+        for sentence in itertools.islice(sentences, _FIRST_SENTENCES):
+            count.sentences += 1
+            count.add_tokens(sentence.split() if isinstance(sentence, str) else sentence)
+            yield sentence
+    finally:
+        count.report(once=True)
+    yield from sentences

@@ -179,6 +179,17 @@ def decode(text: str | bytes) -> str:
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
 
 
+def is_utf_8(line: str) -> bool:
+    """Whether a line was valid UTF-8: it contains no surrogate of an invalid byte."""
+    if line.isascii():
+        return True
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _encode_character(character: str) -> bytes:
     is_escaped_byte = "\udc80" <= character <= "\udcff"
     return character.encode("utf-8", "surrogateescape" if is_escaped_byte else "surrogatepass")

@@ -3,17 +3,16 @@
 Empty lines are kept as empty sentences, unlike in a training corpus, where they are skipped.
 """
 
-import collections
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from absl import logging
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.text.fasta import fasta_records, is_fasta
-from elmo_tf.text.reading import TextSource, encode, read_lines, sentence_lines
+from elmo_tf.text.reading import TextSource, is_utf_8, read_lines, sentence_lines
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 
 FORMATS = ("text", "conll", "conllu", "fasta")
@@ -25,7 +24,6 @@ class FileSentence(NamedTuple):
 
     text: str  # its line, stripped; for CoNLL, the tokens joined by spaces
     tokens: list[str]  # none of them empty
-    is_blank: bool = False  # whether the line contains only whitespace
     # Of raw text: the line number, from 0, and the start and end of each token, in characters.
     line: int | None = None
     offsets: list[tuple[int, int]] | None = None
@@ -83,8 +81,7 @@ def sentence_reader(
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
     """Yields a sentence per line; see `sentence_lines`. `first` numbers the first line, from 0."""
     for line in sentence_lines(source, first + 1, "text"):
-        tokens = line.split()
-        yield FileSentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
+        yield FileSentence(line.strip(), line.split())
 
 
 def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[FileSentence]:
@@ -93,7 +90,7 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
         for tokens in tokenized(line, tokenizer):
             text = line[tokens[0].start : tokens[-1].end]
             offsets = [(token.start, token.end) for token in tokens]
-            yield FileSentence(text, [token.text for token in tokens], False, index, offsets)
+            yield FileSentence(text, [token.text for token in tokens], index, offsets)
 
 
 def _conll_sentences(
@@ -115,75 +112,6 @@ def _fasta_sentences(path: str | os.PathLike) -> Iterator[FileSentence]:
             )
         seen.add(identifier)
         yield FileSentence(" ".join(residues), list(residues), identifier=identifier)
-
-
-class TokenLimit(NamedTuple):
-    """The length to which a model truncates tokens, in "bytes" (of UTF-8) or "characters"."""
-
-    length: int
-    unit: str
-
-    def __str__(self) -> str:
-        return f"{self.length} {self.unit}"
-
-    def is_exceeded(self, token: str) -> bool:
-        """Whether a token is longer."""
-        return len(encode(token) if self.unit == "bytes" else token) > self.length
-
-
-class SentenceCount(NamedTuple):
-    """The size of a text, and its numbers of suspicious sentences, see `LINE_KINDS`."""
-
-    sentences: int = 0
-    tokens: int = 0  # without boundaries
-    longest: int = 0  # tokens of the longest sentence
-    empty: int = 0  # sentences without characters
-    blank: int = 0  # sentences of whitespace only
-    invalid: int = 0
-    cut: int = 0  # sentences with a token that is truncated
-    nul: int = 0
-    boundary: int = 0
-    space: int = 0
-    unknown: int = 0  # sentences with a token that is not in the vocabulary of the model
-
-    def data_warnings(self, limit: TokenLimit | None) -> str:
-        """The suspicious sentences as a line of text; empty if there are none."""
-        kinds = {
-            "empty": "empty (no vectors)",
-            "blank": "of whitespace only (no vectors)",
-            **LINE_KINDS,
-            "cut": f"with a token of more than {limit} (truncated)",
-            "unknown": "with a token that is not in the vocabulary (read as <UNK>)",
-        }
-        return data_warnings(self._asdict(), kinds)
-
-
-def count_sentences(
-    sentences: Iterable[FileSentence],
-    limit: TokenLimit | None = None,
-    vocabulary: Container[str] | None = None,
-) -> SentenceCount:
-    """Counts sentences, without keeping them.
-
-    `limit` is the length to which tokens are truncated, `vocabulary` that of a model of tokens.
-    """
-    counts: collections.Counter[str] = collections.Counter()
-    longest = 0
-    for sentence in sentences:
-        tokens = sentence.tokens
-        counts["sentences"] += 1
-        counts["tokens"] += len(tokens)
-        longest = max(longest, len(tokens))
-        if not tokens:
-            counts["blank" if sentence.is_blank else "empty"] += 1
-        for kind in suspicions(sentence.text, tokens):
-            counts[kind] += 1
-        # Fast: a character takes at most 4 bytes.
-        if limit is not None and len(sentence.text) * 4 > limit.length:
-            counts["cut"] += any(len(t) * 4 > limit.length and limit.is_exceeded(t) for t in tokens)
-        if vocabulary is not None:
-            counts["unknown"] += any(token not in vocabulary for token in tokens)
-    return SentenceCount(longest=longest, **counts)
 
 
 # Token columns, counted from 1.
@@ -290,74 +218,9 @@ def _shown(fields: Sequence[str]) -> str:
     return repr(" ".join(fields)[:80])
 
 
-# Kinds of suspicious lines in any text, and their descriptions.
-LINE_KINDS = {
-    "invalid": "with invalid UTF-8 (read byte for byte; another encoding?)",
-    "nul": "with NUL bytes (UTF-16?)",
-    "boundary": "with a token <S> or </S> (names of the sentence boundaries)",
-    "space": "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)",
-}
-_BOUNDARIES = {"<S>", "</S>"}
-_WIDE_SPACES = re.compile(r"\S[\u00a0\u3000]+\S")
-
-
-def suspicions(line: str, tokens: Sequence[str] | None = None) -> Sequence[str]:
-    """Returns the keys of `LINE_KINDS` that apply to a line, or to tokens joined by spaces."""
-    if line.isascii() and ">" not in line and "\0" not in line:
-        return ()  # fast: most lines
-    kinds = {
-        "invalid": not is_utf_8(line),
-        "nul": "\0" in line,
-        "boundary": "S>" in line
-        and not _BOUNDARIES.isdisjoint(line.split() if tokens is None else tokens),
-        "space": _is_split_at_wide_space(line, tokens),
-    }
-    return [kind for kind, applies in kinds.items() if applies]
-
-
-def _is_split_at_wide_space(line: str, tokens: Sequence[str] | None) -> bool:
-    if "\u00a0" not in line and "\u3000" not in line:
-        return False
-    # Tokens of columns may contain such spaces.
-    is_whole = tokens is not None and any(map(_WIDE_SPACES.search, tokens))
-    return not is_whole and _WIDE_SPACES.search(line) is not None
-
-
-def data_warnings(counts: Mapping[str, int], kinds: Mapping[str, str] = LINE_KINDS) -> str:
-    """Summarizes counts of `kinds` as a line of text, empty if all are 0."""
-    parts = [f"{counts[kind]:,} {text}" for kind, text in kinds.items() if counts.get(kind)]
-    return f"Suspicious lines: {', '.join(parts)}." if parts else ""
-
-
-def reported_lines(sources: Iterable[TextSource], format: str | None = "text") -> Iterator[str]:
-    """Yields the lines of texts, and finally reports the suspicious ones of all texts.
-
-    For `format` and errors, see `sentence_lines`.
-    """
-    counts: collections.Counter[str] = collections.Counter()
-    for source in sources:
-        for line in sentence_lines(source, format=format):
-            for kind in suspicions(line):
-                counts[kind] += 1
-            yield line
-    if counts:
-        logging.warning("%s", data_warnings(counts))
-
-
 def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:
     """An error in a line of a file."""
     return ValueError(f"{os.fspath(path)}, line {line}: {message}")
-
-
-def is_utf_8(line: str) -> bool:
-    """Whether a line was valid UTF-8: it contains no surrogate of an invalid byte."""
-    if line.isascii():
-        return True
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def warn_of_invalid_utf_8(

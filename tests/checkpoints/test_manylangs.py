@@ -97,7 +97,7 @@ def test_saved_and_pickled_models_keep_the_lexicon(case, tmp_path):
     assert loaded.layers[-1].bilm.lexicon.get_config() == bilm.lexicon.get_config()
     for found, expected in zip(copied.embed(SENTENCES), embedder.embed(SENTENCES), strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert embedder.token_limit == (10, "characters")
+    assert embedder.known_text.limit == (10, "characters")
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def test_score_prints_sentences_and_their_tokens(command, trained, caplog):
     assert "raw text" not in caplog.text
     Path("raw.txt").write_text("The cat sat.")
     command("score", trained, "raw.txt")
-    assert "1 of 1 sentences look like raw text: 'sat.'" in caplog.text
+    assert "1 that look like raw text, such as 'sat.'" in caplog.text
 
 
 def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(

@@ -122,9 +122,9 @@ def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog)
     Embedder(word_bilm).encode(["a b", "unbekannt b"])
 
     truncated, unknown = (record.getMessage() for record in caplog.records)
-    assert truncated.startswith("1 of the first 4 distinct tokens are longer than 12 bytes")
+    assert "1 with a token longer than the model reads" in truncated
     assert "'xxxxxxxxxxxxx'" in truncated
-    assert unknown.startswith("1 of the first 3 distinct tokens are not in the vocabulary")
+    assert "1 with a token that is not in the vocabulary" in unknown
     assert "'unbekannt'" in unknown
 
 
@@ -135,9 +135,8 @@ def test_tokens_of_another_script_or_normal_form_are_reported_once(bilm, caplog)
         Embedder("small-en").encode(["ᄒ a", "the cat", "안녕하세요"])
         Embedder("small-en").encode([unicodedata.normalize("NFD", "é")])
     script, normal_form = (record.getMessage() for record in caplog.records)
-    assert script.startswith("46 % of the letters of the first 5 distinct tokens do not occur")
-    assert "such as 'ᄒ'" in script
-    assert normal_form.startswith("1 of the first 1 distinct tokens are not in Unicode's normal ")
+    assert "2 of letters that the vocabulary lacks, such as 'ᄒ'" in script
+    assert "1 not in Unicode's normal form NFC" in normal_form
 
 
 def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):

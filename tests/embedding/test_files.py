@@ -56,7 +56,7 @@ def test_a_file_of_raw_text_is_reported(embedder, text, tmp_path, caplog):
     assert "raw text" not in caplog.text
     text.write_text("The cat sat.\nIt did .\n")
     embedder.embed_file(text, tmp_path / "raw.hdf5")
-    assert "1 of 2 sentences look like raw text: 'sat.'" in caplog.text
+    assert "1 that look like raw text, such as 'sat.'" in caplog.text
 
 
 def test_sentences_are_stored_unless_forget_sentences_is_set(embedder, text, tmp_path):
@@ -93,9 +93,9 @@ def test_suspicious_lines_are_counted_and_logged(embedder, text, tmp_path, caplo
     count = embedder.embed_file(text, tmp_path / "vectors.hdf5")
 
     assert (count.sentences, count.tokens, count.longest) == (5, 9, 4)
-    most = embedder.token_limit.length
-    assert "Suspicious lines: 1 empty (no vectors), 1 of whitespace only" in caplog.text
-    assert f"1 with a token of more than {most} bytes (truncated)." in caplog.text
+    most = embedder.known_text.limit.length
+    assert "2 without tokens" in caplog.text
+    assert "1 with a token longer than the model reads" in caplog.text
     (expected,) = embedder.embed([["x" * most, "y"]])
     np.testing.assert_allclose(read_vectors(tmp_path / "vectors.hdf5")[4], expected, atol=1e-5)
 

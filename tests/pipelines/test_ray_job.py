@@ -10,7 +10,7 @@ from elmo_tf import BiLM, Embedder, save_bilm
 from elmo_tf.embedding.vector_files import OutputOptions, ParquetFile
 from elmo_tf.pipelines import embed_with_ray
 from elmo_tf.pipelines.ray_job import TextPart, _checked_count
-from elmo_tf.text.sentence_files import FileSentence, SentenceCount, sentence_reader
+from elmo_tf.text.sentence_files import FileSentence, sentence_reader
 from vector_files import read_shards, vectors_of
 
 pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # Ray's warnings
@@ -120,7 +120,7 @@ def test_an_interrupted_job_resumes_unless_its_model_has_changed(
 def test_an_incomplete_shard_is_an_error(tmp_path):
     shard = tmp_path / "part-00000.parquet"
     arrays = [np.zeros((1, 2), np.float32)]
-    count = SentenceCount(sentences=1)
+    count = {"sentences": 1}
     ParquetFile(OutputOptions()).write_shard(
         shard, 0, [FileSentence("a", ["a"])], arrays, "a.txt", count
     )

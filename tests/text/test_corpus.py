@@ -1,6 +1,5 @@
 import collections
 import gzip
-import json
 import os
 import random
 import threading
@@ -8,19 +7,18 @@ import threading
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text import corpus, counting
+from elmo_tf.text import corpus
 from elmo_tf.text.corpus import (
     MAX_SENTENCE_TOKENS,
-    CorpusCount,
-    count_corpus,
+    corpus_size,
+    count_files,
     line_dataset,
+    lines_read_once,
     prefetch,
     read_sentences,
-    report_corpus,
     sentences_of,
 )
 from elmo_tf.text.reading import decode, encode, text_files
-from elmo_tf.text.sentence_files import reported_lines
 from elmo_tf.text.vocabulary import Vocabulary
 
 LINES = ["the cat", "", "  ", "한국어\u3000sat\u00a0on ", "the\u0085mat\r", "\udcff the", "last"]
@@ -46,7 +44,7 @@ def tokens_of(lines):
 
 def test_lines_are_split_into_tokens_and_empty_lines_are_skipped(files):
     assert list(read_sentences(files)) == TOKENS + TOKENS
-    assert tokens_of(line_dataset(files)) == TOKENS + TOKENS
+    assert tokens_of(line_dataset(files)) == tokens_of(lines_read_once(files)) == TOKENS + TOKENS
 
 
 def test_shuffling_mixes_the_lines_of_all_files(tmp_path, monkeypatch):
@@ -106,10 +104,10 @@ def test_both_readers_and_the_counts_agree_for_unusual_text(tmp_path, content, s
         assert [[*map(encode, tokens)] for tokens in tokens_of(line_dataset([file]))] == sentences
     file.write_bytes(content + b"\nx y")
     expected = list(read_sentences([file]))
-    count = count_corpus([file], Vocabulary.build(["x"]))
+    count = count_files([file])
     assert count.sentences == len(expected)
-    assert count.tokens == count.unknown + 1 == sum(map(len, expected))
-    assert count.types == len({token for tokens in expected for token in tokens})
+    assert count.types == collections.Counter(token for tokens in expected for token in tokens)
+    assert count.tokens == count.types.total()
     assert count.longest == max(map(len, expected))
 
 
@@ -123,7 +121,8 @@ def test_both_readers_give_the_same_tokens_for_random_bytes(tmp_path):
         lines = [b"".join(draw.choices(parts, k=draw.randrange(30))) for _ in range(100)]
         file.write_bytes(b"\n".join(lines))
 
-    assert tokens_of(line_dataset(files)) == list(read_sentences(files))
+    expected = list(read_sentences(files))
+    assert tokens_of(line_dataset(files)) == tokens_of(lines_read_once(files)) == expected
 
 
 def test_a_gzip_file_may_have_several_members_and_any_name(tmp_path):
@@ -151,96 +150,13 @@ def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
 def test_a_corpus_is_counted(files):
     vocabulary = Vocabulary.build(["the cat sat on"])
 
-    count = count_corpus(files[:1], vocabulary)
+    count = count_files(files[:1])
 
     # The targets: 5 boundaries, 4 unknown, 3 `the`, and 3 others.
     numbers = {"sentences": 5, "tokens": 10, "types": 8, "unknown": 4, "longest": 3}
-    odd = {"invalid_lines": 1, "empty_lines": 2, "crlf_lines": 1, "space_lines": 1}
-    assert count == CorpusCount(**numbers, unigram_perplexity=4.9, **odd)
+    assert corpus_size(count, vocabulary) == {**numbers, "unigram_perplexity": 4.9}
+    assert +count.lines == {"invalid": 1, "empty": 2, "crlf": 1, "space": 1}
     assert count.targets == 15
-    assert json.loads(json.dumps(count._asdict())) == count._asdict()
-
-
-def test_processes_count_the_parts_of_files_exactly(tmp_path, monkeypatch):
-    texts = [content for content, _ in UNUSUAL_TEXTS.values()]
-    lines = [content + b"\n" for content in texts if b"\r" + MARK not in content]
-    (tmp_path / "a.txt").write_bytes(MARK + b"".join(lines))
-    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"".join(lines)))
-    files = text_files([tmp_path / "*.txt*"])
-    whole = counting.count_text(files)
-    monkeypatch.setattr(counting, "num_cores", lambda: 2)
-    monkeypatch.setattr(counting, "_PART_BYTES", (40_000, 40_000))
-    assert len(counting._parts(files, None)) == 4
-
-    with monkeypatch.context() as patch:
-        patch.delattr(counting, "sentence_lines")  # of this process
-        assert counting.count_text(files) == whole
-
-    with open(files[0], "ab") as file:
-        file.write(b"a\rb\n")
-    number = files[0].read_bytes().count(b"\n")
-    with pytest.raises(ValueError, match=rf"a\.txt, line {number}: a carriage return between"):
-        counting.count_text(files)
-
-
-SUSPICIOUS_LINES = {
-    "invalid_lines": b"caf\xe9 \xe9\n\xed\xa0\x80\n",
-    "nul_lines": b"\0 \0\na\0\n",
-    "cut_lines": b"a " * (LONG + 1) + b"\n" + b"b " * 3 * LONG + b"\n",
-    "empty_lines": b"\n \xc2\xa0\n",
-    "crlf_lines": b"a\r\nb \r\r\n",
-    "boundary_lines": b"<S> a </S>\na </S>\n",
-    "space_lines": "a\u00a0b\n10\u3000\u3000000 €\n".encode(),
-}
-
-
-@pytest.mark.parametrize("kind", SUSPICIOUS_LINES)
-def test_suspicious_lines_are_counted(tmp_path, kind):
-    harmless = MARK + "ß\n한\u2028국어\nb\r \n\u00a0a \u3000b\n<S>>\n".encode()
-    content = harmless + SUSPICIOUS_LINES[kind] + b"a" + b" a" * (LONG - 1)
-    (tmp_path / "text.txt").write_bytes(content)
-
-    count = count_corpus([tmp_path / "text.txt"], Vocabulary.build(["a"]))
-
-    odd = {name: value for name, value in count._asdict().items() if name.endswith("_lines")}
-    assert odd == {**dict.fromkeys(SUSPICIOUS_LINES, 0), kind: 2}
-
-
-@pytest.mark.parametrize(
-    ("odd", "warnings"),
-    [
-        ({}, []),
-        ({"invalid_lines": 3, "nul_lines": 2_000}, [("WARNING", "3 with inv", "2,000 with")]),
-        ({"cut_lines": 1, "empty_lines": 4}, [("WARNING", "1 of more than 10,000 ", "4 empty ")]),
-        ({"crlf_lines": 5}, [("INFO", "5 ending in CRLF")]),
-        ({"boundary_lines": 6, "space_lines": 7}, [("WARNING", "6 with a token <S>", "7 with t")]),
-    ],
-)
-def test_a_report_lists_suspicious_lines(caplog, odd, warnings):
-    count = CorpusCount(3_210, 40_000, 5_432, 1_000, longest=876, unigram_perplexity=9)
-    with caplog.at_level("INFO", logger="absl"):
-        report_corpus(count._replace(**odd))
-
-    assert "3,210 sentences, 40,000 tokens" in caplog.messages[0]
-    assert len(caplog.records) == 1 + len(warnings)
-    for record, (level, *parts) in zip(caplog.records[1:], warnings, strict=True):
-        assert record.levelname == level
-        assert all(part in record.getMessage() for part in parts)
-
-
-def test_suspicious_lines_of_all_files_are_reported_once_after_the_last_line(tmp_path, caplog):
-    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n\nb\0\n")
-    (tmp_path / "b.txt").write_bytes("<S> é\n \xa0a\u3000b\n\0\n".encode())
-    lines = reported_lines([tmp_path / "a.txt", tmp_path / "b.txt"])
-
-    assert [next(lines) for _ in range(6)][::5] == ["caf\udce9\n", "\0\n"]
-    assert caplog.messages == []
-    assert list(lines) == []
-    assert caplog.messages == [
-        "Suspicious lines: 1 with invalid UTF-8 (read byte for byte; another encoding?), 2 with "
-        "NUL bytes (UTF-16?), 1 with a token <S> or </S> (names of the sentence boundaries), 1 "
-        "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)."
-    ]
 
 
 def test_patterns_match_each_file_once_and_in_order(tmp_path):
@@ -289,7 +205,7 @@ def test_the_error_names_a_file_that_cannot_be_counted(tmp_path, name, error, me
             text_files([tmp_path / name])
     if error is not FileNotFoundError:
         with pytest.raises(error, match=message):
-            count_corpus([tmp_path / name], Vocabulary.build(["a"]))
+            count_files([tmp_path / name])
 
 
 @pytest.mark.parametrize("damage", ["cut short", "changed"])
@@ -307,13 +223,12 @@ def test_the_error_names_a_damaged_gzip_file(files, damage):
 def test_text_whose_first_line_begins_like_fasta_is_an_error(tmp_path, text, name):
     file = tmp_path / name
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    vocabulary = Vocabulary.build(["a"])
 
     message = r"a\.txt.*, line \d: the text begins with '>'.*--input-format fasta.* a space before"
     with pytest.raises(ValueError, match=message):
         list(read_sentences([file]))
     with pytest.raises(ValueError, match=message):
-        count_corpus([file], vocabulary)
+        count_files([file])
     with pytest.raises(ValueError, match=message):
         Vocabulary.build([file])
 

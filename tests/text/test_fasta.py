@@ -1,15 +1,8 @@
 import gzip
-import random
 
 import pytest
 
-from elmo_tf.text.corpus import (
-    MAX_SENTENCE_TOKENS,
-    count_corpus,
-    line_dataset,
-    read_sentences,
-    sentences_of,
-)
+from elmo_tf.text.corpus import count_files, lines_read_once, plain_files, read_sentences
 from elmo_tf.text.sentence_files import sentence_reader
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -29,26 +22,28 @@ def test_each_record_is_a_sentence_of_residues_and_rare_ones_are_reported(tmp_pa
     assert caplog.messages == [f"{file}: residues U, Z, O or B, which are read as X: 4."]
     residues = list(map(list, SEQUENCES.values()))
     assert list(read_sentences([file])) == residues
-    assert [line.decode().split() for line in line_dataset([file]).as_numpy_iterator()] == residues
+    lines = lines_read_once([file]).as_numpy_iterator()
+    assert [line.decode().split() for line in lines] == residues
     vocabulary = Vocabulary.build([file])
     assert vocabulary.tokens[3:] == ("X", "A", "K", "M", "R", "T", "W")
-    assert count_corpus([file], vocabulary).tokens == 10
+    assert count_files([file]).tokens == 10
 
 
-def test_both_readers_give_the_same_residues_for_random_records(tmp_path):
-    draw = random.Random(3)
-    text = ""
-    for number in range(200):
-        length = 2 * MAX_SENTENCE_TOKENS + 7 if number == 9 else draw.randrange(1, 300)
-        residues = "".join(draw.choices("ACDEFGHIKLMNPQRSTVWYJXBZUOacd", k=length))
-        lines = "\n".join(residues[start : start + 60] for start in range(0, length, 60))
-        text += f">{number}\n{lines}{'*' * (number % 2)}\n"
-    (tmp_path / "odd.txt").write_text(text)
+def test_fasta_is_converted_to_text_once(tmp_path):
+    text, fasta, folder = tmp_path / "a.txt", tmp_path / "a.fasta", tmp_path / "text"
+    text.write_text("A C\n")
+    fasta.write_bytes(TEXT)
 
-    lines = line_dataset([tmp_path / "odd.txt"], format="fasta").as_numpy_iterator()
-    expected = list(read_sentences([tmp_path / "odd.txt"], "fasta"))
-    assert [text.decode().split() for text, _ in sentences_of(list(lines))] == expected
-    assert len(expected) == 202
+    first, second = plain_files([text, fasta], folder)
+    assert first == text
+    assert list(read_sentences([second])) == list(read_sentences([fasta]))
+    written = second.stat().st_mtime_ns
+    assert plain_files([text, fasta], folder) == [first, second]
+    assert second.stat().st_mtime_ns == written
+    assert plain_files([text], folder, "text") == [text]
+    fasta.write_bytes(b">P1\nMKT\n")
+    (second,) = plain_files([fasta], folder)
+    assert second.read_text() == "M K T\n"
 
 
 @pytest.mark.parametrize(
@@ -68,11 +63,3 @@ def test_wrong_records_raise_an_error_that_names_them(tmp_path, text, message):
 
     with pytest.raises(ValueError, match=rf"a\.fasta, {message}"):
         list(sentence_reader(tmp_path / "a.fasta")())
-
-
-def test_fasta_and_text_cannot_be_one_corpus(tmp_path):
-    for name in ("a.txt", "a.fasta"):
-        (tmp_path / name).write_text(">P1\nA" if name == "a.fasta" else "A")
-
-    with pytest.raises(ValueError, match=r"cannot be read together.* \S*a\.fasta\."):
-        count_corpus([tmp_path / "a.txt", tmp_path / "a.fasta"], Vocabulary.build(["A"]))

@@ -3,9 +3,6 @@ import gzip
 import pytest
 
 from elmo_tf.text.sentence_files import (
-    SentenceCount,
-    TokenLimit,
-    count_sentences,
     format_of,
     sentence_reader,
 )
@@ -63,7 +60,6 @@ def test_every_line_of_text_is_a_sentence(file):
 
     assert [sentence.text for sentence in sentences] == ["a  b", "", "", "\udcffc"]
     assert sentences[0].tokens == ["a", "b"]
-    assert [sentence.is_blank for sentence in sentences] == [False, False, True, False]
 
 
 def test_whitespace_separates_columns_and_empty_lines_separate_sentences(file):
@@ -134,27 +130,3 @@ def test_fasta_is_refused_as_text_but_not_as_columns(file, tokenizer):
 def test_invalid_format_arguments_raise_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         sentence_reader(*arguments)
-
-
-def test_sentences_and_suspicious_lines_are_counted(file):
-    path = file("text", b"a b c\n\n\n \n\xff\n" + "äää 4444\näää\n55555 x\n".encode())
-
-    count = count_sentences(sentence_reader(path)(), limit=TokenLimit(4, "bytes"))
-
-    assert count == SentenceCount(8, tokens=9, longest=3, empty=2, blank=1, invalid=1, cut=3)
-    assert count_sentences(sentence_reader(path)()).cut == 0
-    assert count.data_warnings(TokenLimit(4, "bytes")) == (
-        "Suspicious lines: 2 empty (no vectors), 1 of whitespace only (no vectors), 1 with invalid "
-        "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes "
-        "(truncated)."
-    )
-
-
-def test_spaces_inside_the_tokens_of_columns_are_not_suspicious(file):
-    columns = file("a.conll", "10\u00a0000\tO\n<S>\tO\na\0\tO\n")
-    text = file("a.txt", "10\u00a0000\n<S>\na\0\n")
-
-    count = count_sentences(sentence_reader(columns)())
-    assert (count.nul, count.boundary, count.space) == (1, 1, 0)
-    count = count_sentences(sentence_reader(text)())
-    assert (count.nul, count.boundary, count.space) == (1, 1, 1)

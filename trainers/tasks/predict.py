@@ -23,7 +23,7 @@ from elmo_tf.tasks.semantic_roles.predicates import (
 from elmo_tf.tasks.semantic_roles.reader import by_sentence
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.input_warnings import warn_of_raw_text
+from elmo_tf.text.counting import KnownText, reported_sentences
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 
@@ -143,7 +143,7 @@ def predict_task(
         examples += task.read_inputs(file, config, labels, *columns)
     examples = task.join_inputs(examples, files)
     texts = (text for example in examples for text in task.texts(example))
-    collections.deque(warn_of_raw_text(texts), maxlen=0)
+    collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
     if config.task == "srl":
         examples = _with_found_predicates(workdirs, examples)
     predicted = predict_examples(task, load_task(*workdirs), examples)

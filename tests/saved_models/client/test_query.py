@@ -21,7 +21,7 @@ def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, 
     assert answer["sequence_len"] == [2, 0]
     assert answer["default"] == [[300, 600, 900, 1200, 1500, 1800], [0] * 6]
     command("query", address, "a cat.")
-    assert "1 of 1 sentences look like raw text: 'cat.'" in caplog.text
+    assert "1 that look like raw text, such as 'cat.'" in caplog.text
 
 
 @pytest.mark.parametrize("sentences", [[], ["-"]])

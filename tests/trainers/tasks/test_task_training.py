@@ -53,7 +53,7 @@ def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_
     assert "look like raw text" not in caplog.text
     (tmp_path / "raw.txt").write_text("Anna lives here.\n")
     assert predict_task(ner[0], tmp_path / "raw.txt", out, overwrite=True) == 1
-    assert "1 of 1 sentences look like raw text: 'here.'" in caplog.text
+    assert "1 that look like raw text, such as 'here.'" in caplog.text
 
 
 @pytest.mark.usefixtures("eager_functions")

@@ -1,0 +1,155 @@
+import itertools
+
+import pytest
+
+from elmo_tf.text.counting import (
+    MAX_SENTENCE_TOKENS,
+    KnownText,
+    TextCount,
+    TokenLimit,
+    count_text,
+    reported_lines,
+    reported_sentences,
+)
+from elmo_tf.text.sentence_files import sentence_reader
+
+LONG = MAX_SENTENCE_TOKENS
+
+
+def counted(sentences, known=None):
+    count = TextCount(known)
+    for sentence in sentences:
+        count.add(sentence, sentence.split())
+    return count
+
+
+SUSPICIOUS_LINES = {
+    "invalid": b"caf\xe9 \xe9\n\xed\xa0\x80\n",
+    "nul": b"\0 \0\na\0\n",
+    "long": b"a " * (LONG + 1) + b"\n" + b"b " * 3 * LONG + b"\n",
+    "empty": b"\n \xc2\xa0\n",
+    "crlf": b"a\r\nb \r\r\n",
+    "boundary": b"<S> a </S>\na </S>\n",
+    "space": "a\u00a0b\n10\u3000\u3000000 €\n".encode(),
+}
+
+
+@pytest.mark.parametrize("kind", SUSPICIOUS_LINES)
+def test_suspicious_lines_of_a_corpus_are_counted(tmp_path, kind):
+    harmless = "\ufeffß\n한\u2028국어\nb\r \n\u00a0a \u3000b\n<S>>\n".encode()
+    content = harmless + SUSPICIOUS_LINES[kind] + b"a" + b" a" * (LONG - 1)
+    (tmp_path / "text.txt").write_bytes(content)
+
+    assert +count_text([tmp_path / "text.txt"]).lines == {kind: 2}
+
+
+def test_spaces_inside_the_tokens_of_columns_are_not_suspicious(tmp_path):
+    columns, text = tmp_path / "a.conll", tmp_path / "a.txt"
+    columns.write_text("10\u00a0000\tO\n<S>\tO\na\0\tO\n")
+    text.write_text("10\u00a0000\n<S>\na\0\n")
+
+    for path, num_spaces in ((columns, 0), (text, 1)):
+        count = TextCount()
+        for sentence in sentence_reader(path)():
+            count.add(sentence.text, sentence.tokens)
+        lines = count.lines
+        assert (lines["nul"], lines["boundary"], lines["space"]) == (1, 1, num_spaces)
+
+
+@pytest.mark.parametrize(
+    ("known", "kind", "number", "example"),
+    [
+        (KnownText(TokenLimit(4, "bytes")), "cut", 2, "äää"),
+        (KnownText(TokenLimit(3, "characters")), "cut", 1, "4444"),
+        (KnownText(vocabulary={"a", "4444", "äää"}), "unknown", 1, "e\u0301"),
+        (KnownText(), "normal form", 1, "e\u0301"),
+        (KnownText(characters=frozenset("abcx")), "script", 2, "ä"),
+    ],
+)
+def test_text_that_a_model_does_not_know_is_reported_with_an_example(
+    known, kind, number, example, caplog
+):
+    count = counted(["", "a 4444 äää", "äää e\u0301 e\u0301"], known)
+
+    assert (count.sentences, count.tokens, count.longest) == (3, 6, 3)
+    assert count.lines[kind] == number
+    count.report()
+    assert f"such as {example!r}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lines", "level", "parts"),
+    [
+        ({}, None, ()),
+        ({"invalid": 3, "nul": 2_000}, "WARNING", ("3 with invalid", "2,000 with NUL")),
+        ({"long": 1, "empty": 4}, "WARNING", ("1 of more than 10,000 ", "4 without tokens")),
+        ({"crlf": 5, "empty": 1}, "INFO", ("5 ending in CRLF",)),
+    ],
+)
+def test_a_report_lists_suspicious_lines(caplog, lines, level, parts):
+    count = TextCount()
+    count.lines.update(lines)
+    with caplog.at_level("INFO", logger="absl"):
+        count.report()
+
+    assert [record.levelname for record in caplog.records] == ([level] if level else [])
+    assert all(part in caplog.text for part in parts)
+
+
+def test_suspicious_lines_of_all_files_are_reported_once_after_the_last_line(tmp_path, caplog):
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n\nb\0\n")
+    (tmp_path / "b.txt").write_bytes("<S> é\n \xa0a\u3000b\n\0\n".encode())
+    lines = reported_lines([tmp_path / "a.txt", tmp_path / "b.txt"])
+
+    assert [next(lines) for _ in range(6)][::5] == ["caf\udce9\n", "\0\n"]
+    assert caplog.messages == []
+    assert list(lines) == []
+    assert caplog.messages == [
+        "Suspicious lines: 1 with invalid UTF-8 (read byte for byte; another encoding?), 2 with "
+        "NUL bytes (UTF-16?), 1 with a token <S> or </S> (names of the sentence boundaries), 1 "
+        "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word"),
+    [
+        ("The bank raised its rates.", "rates."),
+        ("“Well, it did.”", "“Well,"),
+        ("It rained; we left .", "rained;"),
+        ("Wann kommst du?", "du?"),
+        ("그는 1981년)이다.", "1981년)이다."),
+        ("我爱你。他也爱我", "我爱你。"),
+        ("ماذا؟", "ماذا؟"),
+    ],
+)
+def test_attached_punctuation_is_reported_with_an_example(sentence, word, caplog):
+    for one in (sentence, sentence.split()):
+        assert list(reported_sentences([one], KnownText())) == [one]
+    assert caplog.text.count(f"1 that look like raw text, such as {word!r}") == 1
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The bank raised its rates .",
+        "Mr. Smith of the U.S. don't eat 3.5 apples at 5:30 .",
+        "He is from the U.S.",
+        "It costs 1,000 , see http://a.b/c?d=e , :-) ;",
+        "EU:n päätös",
+        "M K V L",
+        "我 爱 你 。",
+        "",
+    ],
+)
+def test_tokens_are_not_raw_text(sentence, caplog):
+    list(reported_sentences([sentence], KnownText()))
+    assert not caplog.text
+
+
+def test_raw_text_is_reported_if_it_is_more_than_a_fifth_of_the_first_sentences(caplog):
+    list(reported_sentences(["It rained."] + ["It rained ."] * 4, KnownText()))
+    assert not caplog.text
+    stream = reported_sentences(itertools.repeat("It rained."), KnownText())
+    assert list(itertools.islice(stream, 1001)) == ["It rained."] * 1001
+    assert "1,000 that look like raw text" in caplog.text
