@@ -1,17 +1,18 @@
 """State dicts of PyTorch (`.pkl`, `.pt`) ─► NumPy arrays, without PyTorch.
 
-The unpickler of Python's library that is written in Python is limited to the opcodes and functions
-of state dicts. The one written in C is not safe, whatever its `find_class` allows: a dict whose key
-is a tuple of nested tuples crashes it or takes unlimited time, and a large memo index gigabytes.
+`pickletools` reads the opcodes, and `_value` carries out those of state dicts. `pickle.Unpickler`
+is not safe, whatever its `find_class` allows: a dict whose key is a tuple of nested tuples crashes
+it or takes unlimited time, and a large memo index gigabytes.
 """
 
 import io
 import mmap
 import os
-import pickle
+import pickletools
 import zipfile
 from math import prod
-from typing import Any, ClassVar, NamedTuple
+from pickle import UnpicklingError
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,11 @@ _LEGACY_START = b"\x80\x02\x8a\x0a"
 _COUNT = np.dtype("<i8")
 _MAX_AXES = 64
 _MAX_PICKLE = 2**20  # bytes: about 7,000 tensors
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+# Number of items that an opcode takes from the stack.
+_NUM_TAKEN = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "SETITEM": 2} | dict.fromkeys(
+    ["APPEND", "BUILD", "BINPERSID", "REDUCE"], 1
+)
 
 
 class _Storage(NamedTuple):
@@ -61,7 +67,7 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
             if start == _LEGACY_START:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                     return _read_legacy(data)
-            raise pickle.UnpicklingError("it is of another format" if start else "it is empty")
+            raise UnpicklingError("it is of another format" if start else "it is empty")
         except _ERRORS as error:
             reason = " ".join(str(error).split())[:300]
             raise ValueError(
@@ -71,7 +77,7 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 # Errors of `zipfile`, `pickle` and NumPy in damaged files.
 _ERRORS = (
-    *(pickle.UnpicklingError, zipfile.BadZipFile, EOFError, OSError, RuntimeError),
+    *(UnpicklingError, zipfile.BadZipFile, EOFError, OSError, RuntimeError),
     *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
 )
 
@@ -80,25 +86,25 @@ def _read_legacy(data: mmap.mmap) -> dict[str, np.ndarray]:
     """Reads five pickles, of which the fourth is the state dict, and the storages after them."""
     magic, version, system, tensors, keys = (_unpickled(data) for _ in range(5))
     if (magic, version) != (_LEGACY_MAGIC, _LEGACY_VERSION):
-        raise pickle.UnpicklingError("it is of another format")
+        raise UnpicklingError("it is of another format")
     if not isinstance(system, dict) or system.get("little_endian") is not True:
-        raise pickle.UnpicklingError("its numbers are not little-endian")
+        raise UnpicklingError("its numbers are not little-endian")
     storages = _storages_of(tensors)
     arrays: dict[str, np.ndarray] = {}
     position = data.tell()
     for key in keys if isinstance(keys, list) else [None]:
         if not isinstance(key, str) or key not in storages or key in arrays:
-            raise pickle.UnpicklingError("the list of its storages is wrong")
+            raise UnpicklingError("the list of its storages is wrong")
         storage = storages[key]
         count = np.frombuffer(data[position : position + _COUNT.itemsize], _COUNT)
         position += _COUNT.itemsize
         end = position + storage.size * storage.dtype.itemsize
         if count.tolist() != [storage.size] or end > len(data):
-            raise pickle.UnpicklingError(f"storage {key} has not {storage.size} numbers")
+            raise UnpicklingError(f"storage {key} has not {storage.size} numbers")
         arrays[key] = np.frombuffer(data[position:end], storage.dtype)
         position = end
     if len(arrays) < len(storages):
-        raise pickle.UnpicklingError("the list of its storages is wrong")
+        raise UnpicklingError("the list of its storages is wrong")
     return _arrays_of(tensors, arrays)
 
 
@@ -108,35 +114,35 @@ def _read_archive(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     folders = {name.partition("/")[0] for name in entries}
     top = folders.pop() if len(folders) == 1 else None
     if f"{top}/data.pkl" not in entries:
-        raise pickle.UnpicklingError("the zip file has no data.pkl in its only folder")
+        raise UnpicklingError("the zip file has no data.pkl in its only folder")
     if any(name.startswith((f"{top}/code/", f"{top}/constants.pkl")) for name in entries):
-        raise pickle.UnpicklingError("it is a TorchScript program")
+        raise UnpicklingError("it is a TorchScript program")
     if any(
         entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size
         for entry in entries.values()
     ):
-        raise pickle.UnpicklingError("an entry of the zip file is compressed")
+        raise UnpicklingError("an entry of the zip file is compressed")
     # Entries may share their bytes.
     total = os.fstat(archive.fp.fileno()).st_size
     if sum(entry.file_size for entry in entries.values()) > total:
-        raise pickle.UnpicklingError("the entries of the zip file are larger than the file")
+        raise UnpicklingError("the entries of the zip file are larger than the file")
     if f"{top}/byteorder" in entries and archive.read(f"{top}/byteorder") != b"little":
-        raise pickle.UnpicklingError("its numbers are not little-endian")
+        raise UnpicklingError("its numbers are not little-endian")
     tensors = _unpickled(archive.open(f"{top}/data.pkl"))
     arrays = {}
     for key, storage in _storages_of(tensors).items():
         arrays[key] = np.frombuffer(archive.read(f"{top}/data/{key}"), storage.dtype)
         if arrays[key].size != storage.size:
-            raise pickle.UnpicklingError(f"storage {key} has not {storage.size} numbers")
+            raise UnpicklingError(f"storage {key} has not {storage.size} numbers")
     return _arrays_of(tensors, arrays)
 
 
 def _storages_of(tensors: Any) -> dict[str, _Storage]:
     if not isinstance(tensors, dict) or not tensors:
-        raise pickle.UnpicklingError("it holds no tensors")
+        raise UnpicklingError("it holds no tensors")
     for name, tensor in tensors.items():
         if not isinstance(tensor, _Tensor):
-            raise pickle.UnpicklingError(f"{name[:80]!r} in the state dict is no tensor")
+            raise UnpicklingError(f"{name[:80]!r} in the state dict is no tensor")
     return {tensor.storage.key: tensor.storage for tensor in tensors.values()}
 
 
@@ -150,13 +156,13 @@ def _arrays_of(
         last = offset + sum((n - 1) * step for n, step in zip(size, strides, strict=True))
         # Repeated elements, by a stride of 0, could need any amount of memory.
         if not 0 < prod(size) <= data.size or last >= data.size:
-            raise pickle.UnpicklingError(f"the shape of {name[:80]} does not suit its data")
+            raise UnpicklingError(f"the shape of {name[:80]} does not suit its data")
         steps = [step * data.itemsize * (n > 1) for n, step in zip(size, strides, strict=True)]
         view = np.lib.stride_tricks.as_strided(data[offset:], size, steps, writeable=False)
         # A contiguous view needs no memory, so that tensors may share their data.
         room -= 0 if view.flags.c_contiguous else view.nbytes
         if room < 0:
-            raise pickle.UnpicklingError("its tensors are larger than its data")
+            raise UnpicklingError("its tensors are larger than its data")
         arrays[name] = np.ascontiguousarray(view)
     return arrays
 
@@ -166,17 +172,91 @@ def _unpickled(file: Any) -> Any:
     start = file.tell()
     content = io.BytesIO(file.read(_MAX_PICKLE))
     try:
-        value = _Unpickler(content).load()
-    except KeyError as error:
-        raise pickle.UnpicklingError(
-            f"its pickle has the opcode {error}, which state dicts do not have"
-        ) from None
-    except EOFError:
-        raise pickle.UnpicklingError(
-            f"its pickle ends too early, or is longer than {_MAX_PICKLE:,} bytes"
+        value = _value(content)
+    except ValueError as error:
+        raise UnpicklingError(
+            f"its pickle is damaged, or longer than {_MAX_PICKLE:,} bytes: {error}"
         ) from None
     file.seek(start + content.tell())
     return value
+
+
+def _value(content: io.BytesIO) -> Any:
+    """The value of a pickle: dicts, tuples, strings, numbers and `_Tensor`s.
+
+    Of the values, only strings and numbers are hashed or printed: both can need unlimited stack or
+    time for tuples of nested tuples.
+    """
+    stack: list[Any] = []
+    stacks: list[list[Any]] = []  # below the marks
+    memo: dict[int, Any] = {}
+    for opcode, argument, _ in pickletools.genops(content):
+        name, items = opcode.name, []
+        if name in ("TUPLE", "SETITEMS", "APPENDS"):  # take all items above the mark
+            items, stack = stack, stacks.pop()
+        elif name in _NUM_TAKEN:
+            items = stack[-_NUM_TAKEN[name] :]
+            del stack[-_NUM_TAKEN[name] :]
+        match name:
+            case "PROTO" | "BUILD":  # BUILD adds attributes, such as `_metadata`
+                pass
+            case "MARK":
+                stacks.append(stack)
+                stack = []
+            case "NONE" | "NEWTRUE" | "NEWFALSE" | "EMPTY_TUPLE":
+                stack.append(_CONSTANTS[name])
+            case "EMPTY_DICT":
+                stack.append({})
+            case "EMPTY_LIST":
+                stack.append([])
+            case "BINUNICODE" | "BININT" | "BININT1" | "BININT2" | "LONG1":
+                stack.append(argument)
+            case "BINPUT" | "LONG_BINPUT":
+                memo[argument] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(memo[argument])
+            case "TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3":
+                stack.append(tuple(items))
+            case "SETITEM" | "SETITEMS" | "APPEND" | "APPENDS":
+                _extend(stack[-1], items)
+            case "GLOBAL":
+                stack.append(_stand_in(argument.replace(" ", ".")))
+            case "BINPERSID":
+                stack.append(_storage(*items))
+            case "REDUCE":
+                stack.append(stack.pop()(*items[0]))
+            case "STOP":
+                return stack.pop()
+            case _:
+                raise UnpicklingError(
+                    f"its pickle has the opcode {name}, which state dicts do not have"
+                )
+    raise AssertionError  # `genops` ends with STOP
+
+
+def _extend(target: Any, items: list[Any]) -> None:
+    """Adds items to a list, or alternating keys and values to a dict."""
+    if isinstance(target, list):
+        target.extend(items)
+        return
+    if not isinstance(target, dict) or not all(isinstance(key, str) for key in items[::2]):
+        raise UnpicklingError("a key of a dict is not a string")
+    target.update(zip(items[::2], items[1::2], strict=True))
+
+
+def _storage(pid: Any) -> _Storage:
+    is_storage = isinstance(pid, tuple) and 5 <= len(pid) <= 6
+    kind, dtype, key, _, size, *view = pid if is_storage else [None] * 5
+    if (
+        kind != "storage"
+        or not isinstance(dtype, np.dtype)
+        or not isinstance(key, str)
+        or type(size) is not int
+        or size < 0
+        or view not in ([], [None])
+    ):
+        raise UnpicklingError("it has a storage of another kind than those of floats")
+    return _Storage(dtype, key, size)
 
 
 def _tensor(storage: Any, offset: Any, size: Any, strides: Any, *_: Any) -> _Tensor:
@@ -185,7 +265,7 @@ def _tensor(storage: Any, offset: Any, size: Any, strides: Any, *_: Any) -> _Ten
         or not len(size) == len(strides) <= _MAX_AXES
         or not all(type(n) is int and n >= 0 for n in (offset, *size, *strides))
     ):
-        raise pickle.UnpicklingError(
+        raise UnpicklingError(
             "a tensor needs a storage, and an offset, sizes and strides >= 0 of at most "
             f"{_MAX_AXES} axes"
         )
@@ -195,7 +275,7 @@ def _tensor(storage: Any, offset: Any, size: Any, strides: Any, *_: Any) -> _Ten
 
 def _empty_dict(*items: Any) -> dict[str, Any]:
     if items not in ((), ([],)):
-        raise pickle.UnpicklingError("a dict is not empty at first")
+        raise UnpicklingError("a dict is not empty at first")
     return {}
 
 
@@ -209,66 +289,11 @@ _GLOBALS = {
     "torch.HalfStorage": np.dtype("<f2"),
     "torch.DoubleStorage": np.dtype("<f8"),
 }
-_OPCODES = (
-    *("PROTO", "STOP", "MARK", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "NONE", "NEWTRUE"),
-    *("NEWFALSE", "BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1", "BINPUT", "LONG_BINPUT"),
-    *("BINGET", "LONG_BINGET", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "GLOBAL", "BINPERSID"),
-    *("REDUCE", "BUILD", "SETITEM", "SETITEMS", "APPEND", "APPENDS"),
-)
 
 
-class _Unpickler(pickle._Unpickler):
-    """Builds dicts, tuples and `_Tensor`s.
-
-    Of the values, only strings and numbers are hashed or printed: both can need unlimited stack or
-    time for tuples of nested tuples.
-    """
-
-    dispatch: ClassVar[dict[int, Any]] = {
-        code: pickle._Unpickler.dispatch[code]
-        for code in (getattr(pickle, name)[0] for name in _OPCODES)
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if f"{module}.{name}" not in _GLOBALS:
-            raise pickle.UnpicklingError(
-                f"it names {f'{module}.{name}'[:80]}, which is not part of a state dict. Nothing "
-                "was executed"
-            )
-        return _GLOBALS[f"{module}.{name}"]
-
-    def persistent_load(self, pid: Any) -> _Storage:
-        is_storage = isinstance(pid, tuple) and 5 <= len(pid) <= 6
-        kind, dtype, key, _, size, *view = pid if is_storage else [None] * 5
-        if (
-            kind != "storage"
-            or not isinstance(dtype, np.dtype)
-            or not isinstance(key, str)
-            or type(size) is not int
-            or size < 0
-            or view not in ([], [None])
-        ):
-            raise pickle.UnpicklingError("it has a storage of another kind than those of floats")
-        return _Storage(dtype, key, size)
-
-    def load_setitem(self):
-        value, key = self.stack.pop(), self.stack.pop()
-        self._update([key, value])
-
-    def load_setitems(self):
-        self._update(self.pop_mark())
-
-    def _update(self, items: list[Any]) -> None:
-        target = self.stack[-1]
-        if not isinstance(target, dict) or not all(isinstance(key, str) for key in items[::2]):
-            raise pickle.UnpicklingError("a key of a dict is not a string")
-        target.update(zip(items[::2], items[1::2], strict=True))
-
-    def load_build(self):
-        self.stack.pop()  # attributes, such as `_metadata`
-
-    dispatch |= {
-        pickle.SETITEM[0]: load_setitem,
-        pickle.SETITEMS[0]: load_setitems,
-        pickle.BUILD[0]: load_build,
-    }
+def _stand_in(name: str) -> Any:
+    if name not in _GLOBALS:
+        raise UnpicklingError(
+            f"it names {name[:80]}, which is not part of a state dict. Nothing was executed"
+        )
+    return _GLOBALS[name]
