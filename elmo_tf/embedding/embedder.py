@@ -1,12 +1,12 @@
 """Sentences ─► vectors: any number of sentences, in batches of similar lengths, in input order."""
 
 import collections
-import itertools
+import functools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from elmo_tf.embedding.layer_choice import (
     layer_state,
     layers_of_states,
 )
+from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.embedding.vector_files import OutputOptions
 from elmo_tf.embedding.vectors import cosines, mean_over_tokens, unit_vectors
-from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import (
     PRECISIONS,
@@ -36,7 +36,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.counting import KnownText, TextCount, TokenLimit, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized, tokenizer_of
+from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
 
@@ -106,22 +106,25 @@ class Embedder:
         self.layers = layers
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
-        self.bilm, mix = bilm_and_mix(bilm_or_path, layers, self.precision)
+        self.bilm, self._mix = bilm_and_mix(bilm_or_path, layers, self.precision)
+        self._vocabulary, self._cache_tokens = list(vocabulary or ()), cache_tokens
         self._characters = known_characters(self.bilm, bilm_or_path)
         check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls, unless they pass a vocabulary.
         is_callers = self.bilm is getattr(bilm_or_path, "bilm", bilm_or_path)
         self._keeps_table = vocabulary is not None or not is_callers
-        self._prepare(mix, vocabulary or (), cache_tokens)
+        self._prepare()
 
-    def _prepare(self, mix: ScalarMix | None, vocabulary: Iterable[str], cache_tokens: int) -> None:
-        self._choice = LayerChoice(self.layers, mix)
-        self._table = TokenTable(self.bilm, cache_tokens, vocabulary)
-        self._read_group = GroupReader(self.bilm, self._choice, self.batch_tokens, self._table)
+    def _prepare(self) -> None:
+        """Makes what is not part of a pickle."""
+        table = TokenTable(self.bilm, self._cache_tokens, self._vocabulary)
+        choice = LayerChoice(self.layers, self._mix)
+        self._read_group = GroupReader(self.bilm, choice, self.batch_tokens, table)
         self._encode_group = self._read_group
         if self._encodes_average:
-            choice = LayerChoice("average")
-            self._encode_group = GroupReader(self.bilm, choice, self.batch_tokens, self._table)
+            average = LayerChoice("average")
+            self._encode_group = GroupReader(self.bilm, average, self.batch_tokens, table)
+        self._table = table
         self._lock = threading.Lock()  # rows of the table are valid until its next request
 
     @property
@@ -233,13 +236,13 @@ class Embedder:
     def _arrays(
         self, sentences: Iterable[Sentence], read_group: GroupReader
     ) -> Iterator[np.ndarray]:
-        num_batches = _batches_ahead(sentences)
+        embed = functools.partial(self._embed, read_group, _batches_ahead(sentences))
         if self.tokenizer is None:
-            return self._embed(token_lists(sentences), read_group, num_batches)
+            return embed(token_lists(sentences))
         texts = token_lists(sentences, keep_text=True)
-        return (text.vectors for text in self._embed_texts(texts, read_group, num_batches))
+        return (text.vectors for text in embedded_texts(texts, self.tokenizer, embed))
 
-    def embed_texts(self, texts: Iterable[Sentence]) -> Iterator["EmbeddedText"]:
+    def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, in input order.
 
         Args:
@@ -252,29 +255,14 @@ class Embedder:
             TypeError: see `embed`.
             ValueError: the `Embedder` has no tokenizer.
         """
-        token_texts = token_lists(texts, "texts", keep_text=True)
+        embed = functools.partial(self._embed, self._read_group, _batches_ahead(texts))
+        texts = token_lists(texts, "texts", keep_text=True)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        return self._embed_texts(token_texts, self._read_group, _batches_ahead(texts))
-
-    def _embed_texts(
-        self, texts: Iterator[str | list[str]], read_group: GroupReader, num_batches: int
-    ) -> Iterator["EmbeddedText"]:
-        # A text without tokens is one sentence without tokens.
-        split, embedded = itertools.tee(_sentences(text, self.tokenizer) or [[]] for text in texts)
-        sentences = ([token.text for token in sentence] for text in embedded for sentence in text)
-        arrays = self._embed(sentences, read_group, num_batches)
-        for text in split:
-            tokens = list(itertools.chain.from_iterable(text))
-            places = [(token.start, token.end) for token in tokens]
-            yield EmbeddedText(
-                [token.text for token in tokens],
-                np.array(places, np.int64).reshape(-1, 2),
-                np.concatenate(list(itertools.islice(arrays, len(text))), axis=-2),
-            )
+        return embedded_texts(texts, self.tokenizer, embed)
 
     def _embed(
-        self, sentences: Iterator[list[str]], read_group: GroupReader, num_batches: int
+        self, read_group: GroupReader, num_batches: int, sentences: Iterator[list[str]]
     ) -> Iterator[np.ndarray]:
         """Embeds lists of tokens in groups, the first of `num_batches` batches."""
         refuse_fork()
@@ -356,9 +344,8 @@ class Embedder:
 
     def settings(self) -> dict[str, Any]:
         """Everything that the vectors depend on: a digest of the weights, and the settings."""
-        mix = self._choice.mix
         return {
-            "model": model_digest(self.bilm, mix.weights if mix else ()),
+            "model": model_digest(self.bilm, self._mix.weights if self._mix else ()),
             "layers": self.layers,
             "precision": self.precision,
             "batch_tokens": self.batch_tokens,
@@ -374,56 +361,21 @@ class Embedder:
         return KnownText(limit, self.bilm.vocabulary, self._characters)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "bilm": layer_state(self.bilm),
-            "characters": self._characters,
-            "mix": layer_state(self._choice.mix),
-            "layers": None if self._encodes_average else self.layers,
-            "precision": self.precision,
-            "batch_tokens": self.batch_tokens,
-            "vocabulary": list(self._table.pinned),
-            "cache_tokens": self._table.capacity,
-            "tokenizer": self.tokenizer,
-        }
+        made = ("_table", "_read_group", "_encode_group", "_lock")  # by `_prepare`
+        state = {name: value for name, value in vars(self).items() if name not in made}
+        return {**state, "bilm": layer_state(self.bilm), "_mix": layer_state(self._mix)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.tokenizer = state["tokenizer"]
+        vars(self).update(state, _keeps_table=True)  # no caller can train this biLM
         if is_forked():  # the first call raises the error; here it would end a worker of a pool
             self._read_group = self._encode_group = None
             return
         refuse_fork()
-        self._encodes_average = state["layers"] is None
-        self.layers = "all" if self._encodes_average else state["layers"]
-        self.precision = usable_precision(state["precision"])
-        self.batch_tokens = state["batch_tokens"]
-        self._characters = state["characters"]
-        self.bilm, mix = layers_of_states(state["bilm"], state["mix"], self.precision)
-        self._keeps_table = True  # no caller can train this biLM
-        self._prepare(mix, state["vocabulary"], state["cache_tokens"])
+        self.precision = usable_precision(self.precision)
+        self.bilm, self._mix = layers_of_states(self.bilm, self._mix, self.precision)
+        self._prepare()
 
 
 def _batches_ahead(sentences: Iterable[Sentence]) -> int:
     """A list is embedded in large groups; a stream yields its first results earlier."""
     return BATCHES_AHEAD if hasattr(sentences, "__len__") else _FIRST_BATCHES_AHEAD
-
-
-class EmbeddedText(NamedTuple):
-    """The tokens of a raw text, all sentences in a row.
-
-    Attributes:
-        tokens: strings.
-        offsets: int (token, 2). The start and end of each token in the text, in characters.
-        vectors: float32 (…, token, feature), see `Embedder`.
-    """
-
-    tokens: list[str]
-    offsets: np.ndarray
-    vectors: np.ndarray
-
-
-def _sentences(text: str | list[str], tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
-    """The sentences of a raw text. A list of tokens is one, whose tokens are joined by spaces."""
-    if isinstance(text, str):
-        return tokenized(text, tokenizer)
-    starts = itertools.accumulate((len(token) + 1 for token in text), initial=0)
-    return [[Token(token, at, at + len(token)) for token, at in zip(text, starts, strict=False)]]
