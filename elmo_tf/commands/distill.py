@@ -56,7 +56,7 @@ def distill(
 def _of_vocabulary(model: str, vocab: str) -> tuple[list[str], int, Iterable[Any]]:
     """Words, the dimension, and the words' vectors of layer 0."""
     from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.embedding.distillation import token_vectors
+    from elmo_tf.embedding.distillation import layer_0_vectors
     from elmo_tf.progress import progress_over
     from elmo_tf.text.reading import read_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS
@@ -69,7 +69,7 @@ def _of_vocabulary(model: str, vocab: str) -> tuple[list[str], int, Iterable[Any
     if not words:
         raise ValueError(f"{vocab} has no words.")
     bilm = load_bilm(model)
-    vectors = progress_over(token_vectors(bilm, words), len(words), "encoding", "words")
+    vectors = progress_over(layer_0_vectors(bilm, words), len(words), "encoding", "words")
     return words, bilm.config.lstm.projection_dim, vectors
 
 

@@ -14,7 +14,7 @@ from elmo_tf.text.reading import encode
 _WORDS_AT_ONCE = 1024
 
 
-def token_vectors(bilm: BiLM, words: Sequence[str]) -> Iterator[np.ndarray]:
+def layer_0_vectors(bilm: BiLM, words: Sequence[str]) -> Iterator[np.ndarray]:
     """Yields the vectors of words without context: layer 0, float32 (projection_dim,)."""
     for start in range(0, len(words), _WORDS_AT_ONCE):
         vectors = bilm.token_embeddings(list(words[start : start + _WORDS_AT_ONCE]))

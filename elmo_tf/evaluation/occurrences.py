@@ -17,7 +17,7 @@ import numpy as np
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.distillation import token_vectors
+from elmo_tf.embedding.distillation import layer_0_vectors
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.extras import require_extra
@@ -293,7 +293,7 @@ class OccurrenceIndex:
         `word` need not be in the text. Returns types and cosine similarities, nearest first.
         """
         types = list(self.types)
-        vectors = token_vectors(self._embedder.bilm, [*types, word])
+        vectors = layer_0_vectors(self._embedder.bilm, [*types, word])
         *vectors, query = progress_over(vectors, len(types) + 1, "encoding types", "types")
         return WordVectors(types, np.stack(vectors)).nearest_to(query, top_n, without=word)
 
