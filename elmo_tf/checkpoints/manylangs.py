@@ -13,9 +13,8 @@ from absl import logging
 
 from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.checkpoints.formats import Checkpoint, LocalPath
-from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
-from elmo_tf.checkpoints.weight_files import fill_variables
+from elmo_tf.checkpoints.weight_files import WeightRule, fill_variables
 from elmo_tf.config import BiLMConfig, CharCNNConfig, LexiconConfig, LSTMConfig
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 

@@ -15,9 +15,10 @@ from elmo_tf.checkpoints.formats import (
     WEIGHTS_FILE,
     in_all_formats,
 )
-from elmo_tf.checkpoints.names import WeightRule, softmax_rules, token_embedding_rules, weight_rules
+from elmo_tf.checkpoints.published import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.weight_files import (
     FORMATS,
+    WeightRule,
     check_range,
     softmax_variables,
     variables_by_path,

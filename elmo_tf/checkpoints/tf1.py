@@ -12,8 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath, Source, matches
-from elmo_tf.checkpoints.names import WeightRule, published_rules, token_embedding_rules
-from elmo_tf.checkpoints.weight_files import WEIGHT_PATTERNS, fill_variables, softmax_variables
+from elmo_tf.checkpoints.published import published_rules, token_embedding_rules
+from elmo_tf.checkpoints.weight_files import (
+    WEIGHT_PATTERNS,
+    WeightRule,
+    fill_variables,
+    softmax_variables,
+)
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 

@@ -1,15 +1,14 @@
-"""HDF5 and safetensors files ↔ variables, by the tables of `names`."""
+"""HDF5 and safetensors files ↔ variables, by tables of `WeightRule`s."""
 
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import keras
 import numpy as np
 
-from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
@@ -21,6 +20,23 @@ FORMATS = ("hdf5", "safetensors")
 WEIGHT_PATTERNS = ("*weights.hdf5", "*weights.safetensors", "model.hdf5")
 
 _CHUNK_SIZE = 2**24  # numbers: 64 MiB of float32
+
+
+class WeightRule(NamedTuple):
+    """A dataset of a file and its variables."""
+
+    dataset: str  # its name in the file
+    variables: tuple[str, ...]  # paths within the `BiLM`
+    # Converts the array of the file to that of the variable, or to a list of several.
+    from_file: Callable[[np.ndarray], np.ndarray | list[np.ndarray]] = lambda array: array
+    # Converts the arrays of the variables to that of the file.
+    to_file: Callable[..., np.ndarray] = lambda array: array
+    is_optional: bool = False  # whether the dataset is omitted if it is all zeros
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the dataset equals the variable, without conversion."""
+        return self.to_file is WeightRule._field_defaults["to_file"]
 
 
 def read_weights(

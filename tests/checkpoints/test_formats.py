@@ -10,8 +10,8 @@ from safetensors.numpy import save_file
 
 from elmo_tf import load_bilm, save_bilm
 from elmo_tf.checkpoints.load import CHECKPOINT_FORMATS, open_checkpoint
-from elmo_tf.checkpoints.names import WeightRule, weight_rules
-from elmo_tf.checkpoints.weight_files import variables_by_path, write_weights
+from elmo_tf.checkpoints.published import weight_rules
+from elmo_tf.checkpoints.weight_files import WeightRule, variables_by_path, write_weights
 from elmo_tf.models.bilm import model_digest
 from reference import checkpoint, manylangs, tf1_training
 from torch_files import legacy_file, zip_file
