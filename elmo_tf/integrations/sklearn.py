@@ -23,7 +23,7 @@ class ElmoVectorizer(
 
     Args:
         model: an argument of `load_bilm`, such as a name or directory. Defaults to "small-en".
-        layers: see `Embedder`; not "mix". "all" is the same as "concat". Defaults to "average".
+        layers: see `Embedder`. "all" is the same as "concat". Defaults to "average".
         precision, batch_tokens, tokenizer: see `Embedder`.
         normalize: bool. Whether to scale each vector to length 1. Defaults to False.
 
@@ -54,16 +54,8 @@ class ElmoVectorizer(
     def fit(self, X: Iterable[str], y: Any = None) -> "ElmoVectorizer":
         """Loads the model. The texts are not read."""
         _check_texts(X)
-        if isinstance(self.model, Embedder):
-            raise TypeError(
-                "`model` must be an argument of load_bilm, such as a name or a directory, or a "
-                "BiLM: pass `embedder.bilm`. Received: an Embedder"
-            )
-        if self.layers == "mix":
-            raise ValueError('`layers` must not be "mix": use a task model to learn a mix.')
-        options = self.get_params(deep=False)
-        del options["normalize"]
-        self.embedder_ = Embedder(options.pop("model"), **options)
+        options = self.layers, self.precision, self.batch_tokens
+        self.embedder_ = Embedder(self.model, *options, tokenizer=self.tokenizer)
         num_layers = self.embedder_.num_layers if self.layers == "all" else 1
         self._n_features_out = num_layers * self.embedder_.dim
         return self

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from elmo_tf import __version__
-from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.file_jobs import shard_name, unfinished_folder
 from elmo_tf.embedding.layer_choice import check_layers
@@ -98,10 +97,11 @@ def embed_with_ray(
     ray = require_extra("ray", "ray", "A job on a cluster")
     require_extra("ray.data", "ray", "A job on a cluster")
     check_layers(layers)
-    check_int(cores_per_worker, "cores_per_worker", ge=1)
-    check_int(part_bytes, "part_bytes", ge=1)
-    if num_workers is not None:
-        check_int(num_workers, "num_workers", ge=1)
+    if cores_per_worker < 1 or (num_workers is not None and num_workers < 1):
+        raise ValueError(
+            "`num_workers` and `cores_per_worker` must be at least 1. Received: "
+            f"{num_workers} and {cores_per_worker}"
+        )
     options = options or OutputOptions()
     ParquetFile(options)  # checks them
     files = [os.path.abspath(file) for file in text_files([pattern])]
@@ -255,8 +255,8 @@ class _ShardWriter:
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))
         try:
-            count = _count(sentences_of(part, **self._text))
-            sentences, embedded = itertools.tee(sentences_of(part, **self._text))
+            count = _count(part_sentences(part, **self._text))
+            sentences, embedded = itertools.tee(part_sentences(part, **self._text))
             arrays = self._embedder.embed(sentence.tokens for sentence in embedded)
             with atomic_file(item["path"]) as path:
                 self._output.write_shard(path, part.first, sentences, arrays, part.file, count)
@@ -303,7 +303,7 @@ def _text_parts(path: str, part_bytes: int) -> Iterator[TextPart]:
             first, start = first + count, start + len(chunk)
 
 
-def sentences_of(
+def part_sentences(
     part: TextPart, format: str | None = None, token_column: int | None = None
 ) -> Iterator[FileSentence]:
     """Yields the sentences of a part, or raises `ValueError` if the file has changed."""

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from elmo_tf.pipelines.ray_job import TextPart, parts_of, sentences_of
+from elmo_tf.pipelines.ray_job import TextPart, part_sentences, parts_of
 from elmo_tf.text.sentence_files import sentence_reader
 
 LINES = b"the cat\n\n \xff a\nsat\r\n\xec\x84\x9c\xec\x9a\xb8 b"
@@ -18,7 +18,7 @@ def test_all_parts_together_give_the_sentences_of_the_file(tmp_path, content, pa
     parts = parts_of(path, part_bytes=part_bytes)
 
     expected = list(sentence_reader(path)())
-    assert [sentence for part in parts for sentence in sentences_of(part)] == expected
+    assert [sentence for part in parts for sentence in part_sentences(part)] == expected
     assert [part.first for part in parts] == [
         sum(part.sentences for part in parts[:number]) for number in range(len(parts))
     ]
@@ -36,7 +36,7 @@ def test_compressed_and_conll_files_are_one_part(tmp_path, name):
     assert parts_of(tmp_path / "empty.txt") == []
 
     assert part == (os.fspath(path), None, None, 0, part.sentences)
-    assert list(sentences_of(part)) == list(sentence_reader(path)())
+    assert list(part_sentences(part)) == list(sentence_reader(path)())
 
 
 def test_errors_in_a_part_name_the_line_in_the_file(tmp_path):
@@ -45,7 +45,7 @@ def test_errors_in_a_part_name_the_line_in_the_file(tmp_path):
     last = parts_of(path, part_bytes=2)[-1]
 
     with pytest.raises(ValueError, match=r"a\.txt, line 3: a carriage return between two tokens"):
-        list(sentences_of(last))
+        list(part_sentences(last))
 
 
 @pytest.mark.parametrize("content", [b"a", b"a\nb\nc\n"])
@@ -54,4 +54,4 @@ def test_a_file_that_changes_during_the_job_raises_an_error(tmp_path, content):
     path.write_bytes(content)
 
     with pytest.raises(ValueError, match=r"a\.txt has changed since the job began"):
-        list(sentences_of(TextPart(os.fspath(path), 0, 6, 0, 2)))
+        list(part_sentences(TextPart(os.fspath(path), 0, 6, 0, 2)))
