@@ -136,11 +136,7 @@ def hub_folder(name: str, patterns: Iterable[str]) -> Path:
         )
     except errors.HFValidationError as error:
         raise ValueError(f"{name!r} is not a name on the Hugging Face Hub: {error}") from None
-    except errors.RevisionNotFoundError:
-        raise FileNotFoundError(
-            f"{HUB}{repository} has no revision {revision!r} on the Hugging Face Hub."
-        ) from None
-    except errors.RepositoryNotFoundError:
+    except (errors.RevisionNotFoundError, errors.RepositoryNotFoundError):
         raise FileNotFoundError(
             f"{name} does not exist on the Hugging Face Hub, or is private. For a private "
             "repository, set HF_TOKEN."

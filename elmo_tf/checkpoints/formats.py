@@ -33,10 +33,10 @@ VOCABULARY_FILE = "vocab.txt"
 class Checkpoint(abc.ABC):
     """The files of a checkpoint on this machine.
 
-    A format is a subclass in `load.CHECKPOINT_FORMATS`. It reads the files of `recognizes`,
-    `config` and `read_weights`, and the lexicon, if there is one. If `has_softmax`, it also has
-    `softmax_size()`, the number of tokens, and `read_softmax(softmax)`, which loads the weights.
-    The vocabulary is `vocab.txt` in all formats.
+    A format is a subclass in `load.CHECKPOINT_FORMATS`. It implements `recognizes`, `config`,
+    `read_weights` and, if the format has one, `lexicon`. If it has a softmax, it sets `has_softmax`
+    and implements `softmax_size()`, the number of tokens, and `read_softmax(softmax)`, which loads
+    the weights. The vocabulary is `vocab.txt` in all formats.
 
     Args:
         path: what the class recognizes.

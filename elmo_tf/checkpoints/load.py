@@ -156,7 +156,7 @@ def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
 
 
 def _is_published(path: Source) -> bool:
-    """Whether `path` is the name of a published model: it is not downloaded for what it lacks."""
+    """Whether `path` is the name of a published model, which has no softmax."""
     named = find_named_model(path)
     return named is not None and not named.is_built_in
 

@@ -5,7 +5,6 @@ shards to the output at the end.
 """
 
 import abc
-import itertools
 import json
 import math
 import os
@@ -262,15 +261,13 @@ class ParquetFile(VectorFile):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        sentences = iter(sentences)
-        head = list(itertools.islice(sentences, 1))
-        is_fasta = bool(head) and head[0].identifier is not None
+        sentences = list(sentences)
+        is_fasta = bool(sentences) and sentences[0].identifier is not None
         schema = self._schema(with_file=file is not None, with_identifier=is_fasta)
         with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as shard:
             rows: list[dict[str, Any]] = []  # of the next row group
             num_bytes = 0
-            pairs = zip(itertools.chain(head, sentences), arrays, strict=True)
-            for line, (sentence, vectors) in enumerate(pairs, first):
+            for line, (sentence, vectors) in enumerate(zip(sentences, arrays, strict=True), first):
                 vectors = self._options.as_written(vectors)
                 # `pyarrow` ignores columns that are not in the schema.
                 row = {"file": file, "line": line, "text": _valid(sentence.text)}

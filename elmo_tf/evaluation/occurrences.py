@@ -17,9 +17,9 @@ import numpy as np
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.distillation import layer_0_vectors
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.embedding.vectors import unit_vectors
+from elmo_tf.evaluation.distillation import layer_0_vectors
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory, json_text
 from elmo_tf.progress import progress, progress_over

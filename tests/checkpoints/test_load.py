@@ -169,22 +169,6 @@ def test_urls_with_the_same_file_name_are_cached_separately(website, checkpoint_
                 assert load_bilm(url).config.lstm.dim == 9
 
 
-def test_a_failed_download_error_names_the_url(website):
-    _, address = website
-
-    with pytest.raises(OSError, match=rf"Cannot download {address}/none.zip to .*404"):
-        load_bilm(f"{address}/none.zip")
-
-
-@pytest.mark.parametrize("kind", ["path", "pair"])
-def test_the_error_names_a_missing_checkpoint(tmp_path, kind):
-    path = tmp_path / "none"
-    source = path if kind == "path" else (path / "options.json", path / "weights.hdf5")
-
-    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*none"):
-        load_bilm(source)
-
-
 def test_a_zip_without_one_of_the_files_is_refused(copied, tmp_path):
     for name, names in (("options.json", ""), ("weights.hdf5", " or .* or model.hdf5")):
         files = files_of(copied)

@@ -1,7 +1,6 @@
 import json
 import os
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from safetensors.numpy import load_file
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model, open_checkpoint
 from elmo_tf.checkpoints.save import dump_token_embeddings, save_language_model, save_softmax
-from elmo_tf.extras import MissingExtraError
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.models.language_model import LanguageModel
@@ -66,16 +64,6 @@ def test_the_newest_weights_are_loaded_if_both_formats_exist(bilm, tmp_path):
         os.utime(tmp_path / name, (time, time))
         shutil.copy(tmp_path / format / "options.json", tmp_path)
         assert model_digest(load_bilm(tmp_path)) == model_digest(other)
-
-
-def test_the_error_for_missing_safetensors_names_the_extra(bilm, tmp_path, monkeypatch):
-    save_bilm(bilm, tmp_path, format="safetensors")
-    for name in ("safetensors", "safetensors.numpy"):
-        monkeypatch.setitem(sys.modules, name, None)
-
-    for call in (lambda: load_bilm(tmp_path), lambda: save_bilm(bilm, tmp_path, "safetensors")):
-        with pytest.raises(MissingExtraError, match=r"format safetensors needs .*safetensors>="):
-            call()
 
 
 def test_unknown_formats_and_values_beyond_the_range_are_refused(tmp_path, fresh_bilm):
