@@ -155,8 +155,8 @@ def test_a_failure_before_the_first_vectors_leaves_no_files(
         ("", {}, r"must end in .*vectors'"),
         (".npy", {}, r'NumPy \(\.npy\) requires pool="mean"'),
         (".parquet", {"use_sentence_keys": True}, "Parquet does not support"),
-        (".hdf5", {"pool": "max"}, "`pool` must be one of none, mean. Received: 'max'"),
-        (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: 'int8'"),
+        (".hdf5", {"pool": "max"}, "`pool`: Input should be 'none' or 'mean'. Received: 'max'"),
+        (".hdf5", {"dtype": "int8"}, "`dtype`: Input should be 'float32' or .*. Received: 'int8'"),
         (".hdf5", {"use_sentence_keys": True, "forget_sentences": True}, "exclude each other"),
     ],
 )

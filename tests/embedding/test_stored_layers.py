@@ -111,7 +111,7 @@ def full_disk():
     ("arrays", "error", "message"),
     [
         ([np.full((3, 2, 12), np.inf)], ValueError, "Vectors of sentence 0 are not finite"),
-        (full_disk(), OSError, "No space left on device: '.*/layers/"),
+        (full_disk(), OSError, "No space left on device"),
     ],
 )
 def test_a_failure_leaves_no_file(fake, folder, arrays, error, message):
@@ -125,7 +125,7 @@ def test_a_failure_leaves_no_file(fake, folder, arrays, error, message):
 def test_insufficient_disk_space_is_reported_before_the_computation(fake, folder, files_limited_to):
     with (
         files_limited_to(100),
-        pytest.raises(OSError, match=r"(File too large|No space left on device): '.*/layers/"),
+        pytest.raises(OSError, match=r"File too large|No space left on device"),
     ):
         read(fake)
     assert fake.calls == 0
