@@ -3,10 +3,8 @@
 `elmo-tf models` lists the table `MODELS`. This module imports neither TensorFlow nor Keras.
 """
 
-import contextlib
 import dataclasses
 import difflib
-import json
 import os
 import re
 import tempfile
@@ -95,7 +93,7 @@ class NamedModel:
             home = next((path.parent for path in files if path.name in _MODEL_FILES), None)
             if home is None:
                 raise ValueError(
-                    f"{self.name} is not an ELMo model{_algorithm(unpacked)}: it holds "
+                    f"{self.name} is not an ELMo model: it holds "
                     f"{', '.join(path.name for path in files[:9])}. An ELMo model has options.json "
                     f"or encoder.pkl. The download ({self.addresses[0]}) was removed."
                 )
@@ -104,14 +102,6 @@ class NamedModel:
             except OSError:
                 if not self.files:  # else another process was faster
                     raise
-
-
-def _algorithm(folder: Path) -> str:
-    """What an archive of the NLPL repository holds, by its metadata."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        meta = json.loads((folder / "meta.json").read_text("utf-8"))
-        return f" but {meta['algorithm']['name']} (meta.json)"
-    return ""
 
 
 _ALLENNLP = "https://allennlp.s3.amazonaws.com/models/elmo"

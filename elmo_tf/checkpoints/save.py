@@ -24,7 +24,6 @@ from elmo_tf.checkpoints.weight_files import (
     variables_by_path,
     write_weights,
 )
-from elmo_tf.config import BiLMConfig
 from elmo_tf.config_checks import check_choice
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
@@ -36,11 +35,9 @@ from elmo_tf.text.vocabulary import Vocabulary
 # Dtypes of weight files.
 DTYPES = ("float32", "float16")
 
-_CARD_FILE = "README.md"  # with the metadata that the Hugging Face Hub reads
-
 # Files that `save_bilm` may write.
 BILM_FILES = (
-    *(OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, _CARD_FILE),
+    *(OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE),
     *(path.name for name in (WEIGHTS_FILE, EMBEDDINGS_FILE) for path in in_all_formats(Path(name))),
 )
 
@@ -50,7 +47,6 @@ def save_bilm(
     directory: str | os.PathLike,
     format: str = "hdf5",
     dtype: str = "float32",
-    card: bool = False,
 ) -> None:
     """Writes `options.json` and `weights.hdf5` (or `weights.safetensors`).
 
@@ -67,8 +63,6 @@ def save_bilm(
             names.
         dtype: "float32", or "float16" for files of half the size. `load_bilm` reads both; other
             implementations may not read float16.
-        card: whether to write `README.md`, unless there is one, with the metadata that the Hugging
-            Face Hub reads. The directory can then be uploaded as it is. Defaults to False.
 
     Raises:
         OSError: the files cannot be written.
@@ -88,8 +82,6 @@ def save_bilm(
     if bilm.lexicon is not None:
         bilm.lexicon.save(directory)
     write_json(directory / OPTIONS_FILE, bilm.config.to_options())
-    if card:
-        _write_card(bilm.config, directory)
 
 
 def save_softmax(
@@ -153,53 +145,3 @@ def dump_token_embeddings(
             batch = tokens[start : start + batch_size]
             rows[start : start + len(batch)] = bilm.token_embeddings(list(batch))
         rows[:2] = bilm.boundary_embeddings()
-
-
-def _write_card(config: BiLMConfig, directory: str | os.PathLike) -> None:
-    """Writes `README.md`; an existing one is kept."""
-    path = Path(directory) / _CARD_FILE
-    if path.exists():
-        return
-    lstm, cnn = config.lstm, config.char_cnn
-    lstms = (
-        f"{' and '.join(config.directions)}, {lstm.num_layers} layers of {lstm.dim:,} units, "
-        f"projected to {lstm.projection_dim}"
-    )
-    if cnn is None:
-        tokens = f"a table of {config.num_tokens:,} tokens"
-    else:
-        tokens = (
-            f"a character CNN with {cnn.num_filters:,} filters, {cnn.num_highway} highway layers"
-        )
-        if cnn.lexicon is not None:
-            sizes = cnn.lexicon
-            tokens += f", {sizes.num_characters:,} known characters, {sizes.num_words:,} words"
-    card = f"""---
-library_name: elmo_tf
-pipeline_tag: feature-extraction
-tags:
-- elmo
-- word-embeddings
-# Add what applies to your model:
-# license: apache-2.0
-# language: en
----
-
-# ELMo
-
-A biLM after Peters et al. 2018,
-[Deep contextualized word representations](https://aclanthology.org/N18-1202/):
-
-| part | shape |
-| --- | --- |
-| tokens | {tokens} |
-| LSTMs | {lstms} |
-| vector of a token, per layer | {config.output_dim} |
-
-```python
-from elmo_tf import Embedder
-
-vectors = Embedder("hf://OWNER/NAME").encode(["The cat sat ."])
-```
-"""
-    path.write_text(card, encoding="utf-8")

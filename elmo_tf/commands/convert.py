@@ -23,7 +23,6 @@ def convert(
     warm_start: tuple[str, ...] = (),
     dtype: Literal["float32", "float16"] = "float32",
     format: Literal["hdf5", "safetensors"] = "hdf5",
-    card: bool = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Convert any supported checkpoint to options.json and weights.hdf5 or .safetensors.
@@ -37,7 +36,6 @@ def convert(
         dtype: number format of the weights; float16 halves the file, but some other implementations
             cannot read it.
         format: format of the weights; the original and AllenNLP read hdf5.
-        card: also write README.md with the metadata that the Hugging Face Hub reads.
     """
     from elmo_tf.checkpoints.formats import SOFTMAX_FILE, VOCABULARY_FILE, in_all_formats
     from elmo_tf.checkpoints.load import open_checkpoint
@@ -59,7 +57,7 @@ def convert(
         bilm = checkpoint.bilm()
         if texts:
             bilm.warm_start(read_sentences(texts))
-        save_bilm(bilm, part, format, dtype, card)
+        save_bilm(bilm, part, format, dtype)
         if vocabulary is not None:
             vocabulary.save(Path(part, VOCABULARY_FILE))
         if checkpoint.has_softmax:

@@ -13,7 +13,6 @@ import pytest
 from elmo_tf import load_bilm, load_language_model, save_bilm
 from elmo_tf.checkpoints.load import load_config
 from elmo_tf.models.bilm import model_digest
-from reference import manylangs as reference
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "owner/elmo-xx"
@@ -86,7 +85,7 @@ def check(source, bilm):
 
 @pytest.mark.parametrize("format", ["hdf5", "safetensors"])
 def test_a_repository_is_loaded_and_cached(format, repository, bilm, monkeypatch):
-    save_bilm(bilm, repository, format=format, card=True)
+    save_bilm(bilm, repository, format=format)
     (repository / "pytorch_model.bin").write_bytes(b"not downloaded")
 
     check(f"hf://{REPOSITORY}", bilm)
@@ -101,7 +100,7 @@ def test_a_repository_is_loaded_and_cached(format, repository, bilm, monkeypatch
 def test_a_repository_with_a_lexicon_is_loaded(is_converted, repository, manylangs):
     bilm = load_bilm(manylangs)
     if is_converted:
-        save_bilm(bilm, repository, card=True)
+        save_bilm(bilm, repository)
     else:
         shutil.copytree(manylangs, repository, dirs_exist_ok=True)
 
@@ -144,16 +143,8 @@ def test_connection_errors_suggest_a_manual_download(error, repository, monkeypa
         load_bilm(f"hf://{REPOSITORY}")
 
 
-def test_the_model_card_has_hub_metadata_and_keeps_an_existing_card(manylangs, tmp_path):
-    bilm = load_bilm(manylangs)
-    save_bilm(bilm, tmp_path / "new", card=True)
+def test_the_error_for_missing_huggingface_hub_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
 
-    card = huggingface_hub.ModelCard.load(tmp_path / "new" / "README.md")
-    assert card.data.library_name == "elmo_tf"
-    assert card.data.pipeline_tag == "feature-extraction"
-    assert f"projected to {bilm.config.lstm.projection_dim}" in card.text
-    sizes = f"{len(reference.CHARACTERS)} known characters, {len(reference.WORDS)} words"
-    assert sizes in card.text
-    (tmp_path / "new" / "README.md").write_text("of the user")
-    save_bilm(bilm, tmp_path / "new", card=True)
-    assert (tmp_path / "new" / "README.md").read_text() == "of the user"
+    with pytest.raises(MissingExtraError, match=r"hf://owner/elmo-xx needs .*huggingface_hub>="):
+        load_bilm(f"hf://{REPOSITORY}")
