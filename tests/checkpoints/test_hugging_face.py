@@ -141,10 +141,3 @@ def test_connection_errors_suggest_a_manual_download(error, repository, monkeypa
 
     with pytest.raises(FileNotFoundError, match=message):
         load_bilm(f"hf://{REPOSITORY}")
-
-
-def test_the_error_for_missing_huggingface_hub_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-
-    with pytest.raises(MissingExtraError, match=r"hf://owner/elmo-xx needs .*huggingface_hub>="):
-        load_bilm(f"hf://{REPOSITORY}")
