@@ -27,7 +27,7 @@ _EXAMPLES = {
     "train": "elmo-tf train --corpus text.txt --workdir run --preset tiny --steps 200",
     "evaluate": "elmo-tf evaluate run text.txt",
     "score": "elmo-tf score small-en text.txt --per-token",
-    "substitutes": "elmo-tf substitutes small-en 'The **bank** of the river'",
+    "substitutes": "elmo-tf substitutes small-en 'The bank of the river' --position 1",
     "probe": "elmo-tf probe small-en --train train.conllu --test dev.conllu",
     "senses": "elmo-tf senses small-en --train a.data.xml --test b.data.xml --inventory senses.tsv",
     "neighbors": "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
@@ -117,7 +117,7 @@ def new_app() -> App:
         help_epilogue="Results go to stdout, all else to stderr; --debug shows the traceback of an "
         "error. Exit status: 0 done; 1 error; 2 wrong call, or an output exists; 3 differences "
         "(diff); 130 Ctrl-C; 143 SIGTERM.",
-        help_format="plaintext",
+        help_format="markdown",
         default_parameter=Parameter(negative=(), consume_multiple=True),
     )
     for name, summary in _GROUPS.items():

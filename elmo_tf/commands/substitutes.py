@@ -19,7 +19,7 @@ def substitutes(
     sentences: Annotated[
         tuple[str, ...],
         Parameter(
-            help="whitespace-separated tokens, some of them marked as **token**; - is stdin, one "
+            help="whitespace-separated tokens, some of them marked as `**token**`; - is stdin, one "
             "sentence per line"
         ),
     ],

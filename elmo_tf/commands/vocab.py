@@ -20,7 +20,7 @@ def vocab(
 
     Args:
         output: vocabulary, one token per line.
-        max_size: tokens to keep, with <S> </S> <UNK>; all by default.
+        max_size: tokens to keep, with `<S> </S> <UNK>`; all by default.
         min_count: leave out rarer tokens.
     """
     from elmo_tf.files import refuse_file
