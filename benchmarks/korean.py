@@ -55,7 +55,7 @@ def main() -> None:
     parts = {
         "perplexity": lambda: json.loads(run_command("evaluate", model, options.valid)),
         "probes": lambda: probes(options.data, work, model),
-        "neighbors": lambda: neighbors(options.corpus, work, model),
+        "neighbors": lambda: neighbors(options.corpus, model),
         "reviews": lambda: reviews(options.data, work, model),
     }
     found = {}
@@ -111,8 +111,7 @@ def probes(data: Path, work: Path, model: str) -> dict[str, Any]:
     }
     source = MorphemeMeans(Embedder(model, layers="all"), LanguageTokenizer(TOKENIZER))
     return {
-        name: probe(source, *(read_tagged(file) for file in parts)).to_json()
-        for name, parts in files.items()
+        name: probe(source, *(read_tagged(file) for file in parts)) for name, parts in files.items()
     }
 
 
@@ -163,11 +162,11 @@ def write_table(path: Path, rows: Iterable[Sequence[str]]) -> str:
     return str(path)
 
 
-def neighbors(text: Path, work: Path, model: str) -> list[dict[str, Any]]:
+def neighbors(text: Path, model: str) -> list[dict[str, Any]]:
     """The nearest tokens to two uses of ambiguous words, by the top layer."""
-    options = ("--index", work / "index", "--model", model, "--corpus", text)
-    options += ("--max-tokens", NEIGHBOR_TOKENS, "--layer", 2, "--top", 2)
-    return json.loads(run_command("neighbors", *WORDS, *options))["words"]
+    options = ("--model", model, "--corpus", text, "--max-tokens", NEIGHBOR_TOKENS)
+    options += ("--layer", 2, "--top", 2)
+    return json.loads(run_command("neighbors", *WORDS, *options))["occurrences"]
 
 
 if __name__ == "__main__":

@@ -35,14 +35,13 @@ def _reviews(found: dict[str, list[float]]) -> str:
     return table(["small-ko", "accuracy (%)", "by seed"], rows)
 
 
-def _neighbors(words: list[dict[str, Any]]) -> str:
+def _neighbors(occurrences: list[dict[str, Any]]) -> str:
     rows = []
-    for word in words:
-        for occurrence in word["occurrences"]:
-            (nearest,) = occurrence["neighbors"].values()
-            for number, near in enumerate(nearest):
-                use = "" if number else in_context(occurrence)
-                rows.append([use, in_context(near), f"{near['similarity']:.2f}"])
+    for occurrence in occurrences:
+        (nearest,) = occurrence["neighbors"].values()
+        for number, near in enumerate(nearest):
+            use = "" if number else in_context(occurrence)
+            rows.append([use, in_context(near), f"{near['similarity']:.2f}"])
     return table(["use", "nearest uses", "cosine"], rows)
 
 

@@ -284,16 +284,14 @@ def analyze(data: Path, model: str) -> None:
         write_measurement(name, json.loads(run_command("probe", model, *options)))
     corpus = [data / f"wsd/semcor/semcor.brown{part}.data.xml" for part in (1, 2)]
     inventory = data / "wsd/wsd_oewn_inventory.tsv"
-    options = ("--train", *corpus, "--inventory", inventory, "--held-out", 0.2)
+    options = ("--train", *corpus, "--inventory", inventory)
     test = data / "wsd/semeval2007/semeval2007.data.xml"
     found = run_command("senses", model, *options, "--test", test)
     write_measurement("senses", json.loads(found))
-    with tempfile.TemporaryDirectory() as folder:
-        options = ("--index", Path(folder, "index"), "--model", model, "--max-tokens", 500_000)
-        options += ("--corpus", data / "lm/en_wiki/train/*", "--layer", 2, "--top", 4)
-        found = json.loads(run_command("neighbors", "play", *options))
+    options = ("--model", model, "--corpus", data / "lm/en_wiki/train/*", "--max-tokens", 500_000)
+    found = json.loads(run_command("neighbors", "play", *options, "--layer", 2, "--top", 4))
     static = read_word_vectors(data / "glove.txt").nearest("play", 4)
-    found["words"][0]["vectors"] = {"glove.txt": [{"token": token} for token, _ in static]}
+    found["vectors"] = {"glove.txt": [{"token": token} for token, _ in static]}
     write_measurement("neighbors", found)
     script = Path(__file__).parents[1] / "examples" / "trivial_baselines.py"
     options = ("--questions", data / "squad/dev.json", "--documents")

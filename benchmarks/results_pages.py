@@ -248,15 +248,13 @@ def _probe() -> str:
 
 
 def _senses() -> str:
-    results = measured("senses")["results"]
-    sets = {"semeval2007": "SemEval-2007", "held_out": "last fifth of SemCor"}
-    rows = []
-    for method in results["held_out"]["scores"]:
-        scores = (results[name]["scores"][method] for name in sets)
-        rows.append(
-            [method.replace("_", " "), *(f"{100 * one['all']['f1']:.1f}" for one in scores)]
-        )
-    head = [f"{title} ({results[name]['instances']:,})" for name, title in sets.items()]
+    found = measured("senses")
+    titles = {"noun": "nouns", "verb": "verbs", "all": "all"}
+    rows = [
+        [method.replace("_", " "), *(f"{100 * scores[part]:.1f}" for part in titles)]
+        for method, scores in found["f1"].items()
+    ]
+    head = [f"{title} ({found['instances'][part]:,})" for part, title in titles.items()]
     return table(["F1 (%)", *head], rows)
 
 
@@ -280,7 +278,7 @@ def _trivial() -> str:
 
 
 def _neighbors() -> str:
-    (found,) = measured("neighbors")["words"]
+    found = measured("neighbors")
     types = ", ".join(f"*{near['token']}*" for one in found["vectors"].values() for near in one)
     rows = []
     for occurrence in found["occurrences"]:
@@ -288,7 +286,7 @@ def _neighbors() -> str:
         for number, near in enumerate(nearest):
             similarity = f"{near['similarity']:.3f}"
             rows.append(["" if number else in_context(occurrence), in_context(near), similarity])
-    text = f"The nearest types to *{found['word']}* by GloVe are {types}. By the second layer:"
+    text = f"The nearest types to *play* by GloVe are {types}. By the second layer:"
     return f"{text}\n\n{table(['occurrence', 'nearest', 'cosine'], rows)}"
 
 

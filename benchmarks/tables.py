@@ -42,4 +42,4 @@ def in_context(found: dict[str, Any]) -> str:
     from elmo_tf.evaluation import visible_text
 
     tokens = found["sentence"].split(" ")
-    return visible_text.in_context(tokens, found["position"], 8, "**{}**").replace("|", "\\|")
+    return visible_text.in_context(tokens, found["position"])

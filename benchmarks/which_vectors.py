@@ -141,17 +141,12 @@ def measure(row: str, step: str, place: Place) -> None:
 def summary(row: str, place: Place) -> dict[str, Any]:
     """What the page reports of a row: of each score a list, by layer if there are several."""
     found = {step: json.loads(_result(row, step, place).read_text("utf-8")) for step in STEPS}
-    by_layer: dict[str, float] = {}  # the better of two methods
-    for method, scores in found["senses"]["scores"].items():
-        layer = re.match(r"layer_(\d+)", method)
-        if layer:
-            by_layer[layer[1]] = max(by_layer.get(layer[1], 0.0), scores["all"]["f1"])
     (before,) = [one for one in measured(NAME) if one["vectors"] == TITLES[row]]
     return {
         "vectors": TITLES[row],
         **{name: value for name, value in found["speed"].items() if name != "measured_in"},
         "probe": [one["accuracy"]["all"] for one in found["probe"]["layers"]],
-        "senses": [*by_layer.values()],
+        "senses": [f1 for name, f1 in found["senses"]["f1"].items() if name.startswith("layer_")],
         **{name: before[name] for name in (*OF_TASK_MODELS, "epochs")},
         "measured_in": {step: round(found[step]["measured_in"]) for step in STEPS},
     }
@@ -294,22 +289,19 @@ def probe(row: str, place: Place) -> dict[str, Any]:
         read_tagged_files(place.read(f"pos/ewt/en_ewt-ud-{part}.conllu"), None, None, None)
         for part in ("train", "dev")
     )
-    return probe(open_source(row, place), *parts).to_json()
+    return probe(open_source(row, place), *parts)
 
 
 def senses(row: str, place: Place) -> dict[str, Any]:
-    """F1 of word senses on SemEval-2007, trained on four fifths of SemCor as in docs/results.md."""
-    from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
+    """F1 of word senses on SemEval-2007, trained on SemCor as in docs/results.md."""
+    from elmo_tf.evaluation import evaluate_senses, read_inventory, read_sense_corpus
 
-    test = [SenseCorpus(place.data / "wsd/semeval2007/semeval2007.data.xml")]
-    train = [SenseCorpus(path) for path in sorted(place.data.glob("wsd/semcor/*.data.xml"))]
-    if place.limit:
-        train, test = test, []
-    inventory = SenseInventory(place.data / "wsd/wsd_oewn_inventory.tsv")
-    held_out = 0.5 if place.limit else 0.2
-    report = evaluate_senses(open_source(row, place), train, test, inventory, held_out)
-    (result, *_) = report.to_json()["results"].values()
-    return result
+    test = read_sense_corpus(place.data / "wsd/semeval2007/semeval2007.data.xml")
+    paths = sorted(place.data.glob("wsd/semcor/*.data.xml"))
+    train = [sentence for path in paths for sentence in read_sense_corpus(path)[: place.limit]]
+    inventory = read_inventory(place.data / "wsd/wsd_oewn_inventory.tsv")
+    found = evaluate_senses(open_source(row, place), train, {"semeval2007": test}, inventory)
+    return {"f1": {method: scores["all"] for method, scores in found["f1"].items()}}
 
 
 STEPS: dict[str, Callable[[str, Place], dict[str, Any]]] = {

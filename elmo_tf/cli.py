@@ -30,7 +30,7 @@ _EXAMPLES = {
     "substitutes": "elmo-tf substitutes small-en 'The bank of the river' --position 1",
     "probe": "elmo-tf probe small-en --train train.conllu --test dev.conllu",
     "senses": "elmo-tf senses small-en --train a.data.xml --test b.data.xml --inventory senses.tsv",
-    "neighbors": "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
+    "neighbors": "elmo-tf neighbors field --model small-en --corpus text.txt",
     "benchmark": "elmo-tf benchmark small-en",
     "convert": "elmo-tf convert run converted",
     "export": "elmo-tf export run exported",

@@ -10,11 +10,11 @@ def word(words, lemma, *senses, pos="noun"):
     return words, lemma, pos, senses
 
 
-def write_corpus(path, sentences, texts=None):
+def write_corpus(path, sentences):
     """Writes sentences: lists of plain words and of results of `word`.
 
     Instances are named by sentence and position, `s1.w0`; an instance without senses gets no gold
-    keys. `texts`: how many sentences each text has; None for a single text.
+    keys.
     """
     elements, keys = [], []
     for number, sentence in enumerate(sentences):
@@ -32,11 +32,8 @@ def write_corpus(path, sentences, texts=None):
             if senses:
                 keys.append(" ".join([name, *senses]))
         elements.append("\n".join(["<sentence>", *lines, "</sentence>"]))
-    parts = []
-    for size in texts or [len(elements)]:
-        parts += ["<text>", *elements[:size], "</text>"]
-        elements = elements[size:]
-    path.write_text("\n".join(["<corpus>", *parts, "</corpus>", ""]), "utf-8")
+    lines = ["<corpus>", "<text>", *elements, "</text>", "</corpus>", ""]
+    path.write_text("\n".join(lines), "utf-8")
     gold = path.with_name(path.name.replace(".data.xml", ".gold.key.txt"))
     gold.write_text("".join(f"{line}\n" for line in keys), "utf-8")
     return path

@@ -42,10 +42,10 @@ def diff(
     report.check()
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.differences import compare_vectors
-    from elmo_tf.evaluation.stored_vectors import StoredVectors
+    from elmo_tf.evaluation.stored_vectors import open_stored
     from elmo_tf.text.sentence_files import sentence_reader
 
-    vectors = StoredVectors(old)
+    vectors = open_stored(old)
     sentences = list(sentence_reader(text, input_format, token_column)())
     embedder = Embedder(model, layers)
     result = compare_vectors(vectors, embedder, sentences, tolerance)

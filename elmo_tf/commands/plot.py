@@ -77,7 +77,7 @@ def similarity(
     picture.check()
     tokens = checked_sentences(sentences)
     embedder = Embedder(model, precision=precision)
-    picture.save(draw_similarities(token_similarities(embedder, tokens)))
+    picture.save(draw_similarities(tokens, token_similarities(embedder, tokens)))
 
 
 def weights(
@@ -108,10 +108,7 @@ def weights(
             raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
     mixes = []
     for workdir, name in zip(workdirs, short_names(workdirs), strict=True):
-        model = load_task(workdir)
-        both = len(model.elmo.mixes) == 2
-        places = ["input", "output"] if both else [model.token_vectors.placement]
-        mixes += mixes_of(name, model.elmo, places)
+        mixes += mixes_of(name, load_task(workdir).elmo)
     picture.save(draw_mixes(mixes))
     if json is not None:
         rows = [{**mix._asdict(), "shares": mix.shares.tolist()} for mix in mixes]

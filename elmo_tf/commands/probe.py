@@ -74,28 +74,24 @@ def probe(
     }
     content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
     content |= {"input_format": input_format, "token_column": token_column}
-    content |= {"tag_column": tag_column, **limits, **results[""].to_json()}
+    content |= {"tag_column": tag_column, **limits, **results[""]}
     if sources:
-        content["vectors"] = {name: results[name].to_json() for name in sources}
+        content["vectors"] = {name: results[name] for name in sources}
     report.write(content, lambda: _markdown(results))
 
 
 def _markdown(results: Mapping[str, Any]) -> str:
     of_model = results[""]
-    rows = [["most frequent tag", *_percents(of_model.baseline), None]]
+    rows = [["most frequent tag", *map(percent, of_model["baseline"].values()), None]]
     for name, result in results.items():
-        for layer in result.layers:
-            iterations = f"{layer.iterations}{'' if layer.converged else ', not converged'}"
-            title = f"{name} layer {layer.layer}".strip()
-            rows.append([title, *_percents(layer.accuracy), iterations])
+        for layer in result["layers"]:
+            iterations = f"{layer['iterations']}{'' if layer['converged'] else ', not converged'}"
+            accuracies = map(percent, layer["accuracy"].values())
+            rows.append([f"{name} layer {layer['layer']}".strip(), *accuracies, iterations])
     table = markdown_table(["accuracy (%)", "all", "known", "unknown", "iterations"], rows)
     return (
-        f"{table}\n\nTrained on {of_model.train_tokens:,} tokens of {of_model.train_sentences:,} "
-        f"sentences with {of_model.tags} tags, tested on {of_model.test_tokens:,} tokens of "
-        f"{of_model.test_sentences:,} sentences: {of_model.test_unknown:,} of them unknown, "
-        f"{of_model.test_unseen_tags:,} with a tag that the training data lack."
-    )
-
-
-def _percents(accuracy: Any) -> list[str | None]:
-    return [percent(share) for share in (accuracy.all, accuracy.known, accuracy.unknown)]
+        "{table}\n\nTrained on {train_tokens:,} tokens of {train_sentences:,} sentences with "
+        "{tags} tags, tested on {test_tokens:,} tokens of {test_sentences:,} sentences: "
+        "{test_unknown:,} of them unknown, {test_unseen_tags:,} with a tag that the training data "
+        "lack."
+    ).format(table=table, **of_model)

@@ -1,7 +1,7 @@
 """The subcommand `senses`: sense-annotated text ─► F1 of word sense disambiguation by layer."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from elmo_tf.commands.options import (
@@ -11,6 +11,7 @@ from elmo_tf.commands.options import (
     NamedVectors,
     Precision,
     Report,
+    WrongCallError,
     markdown_table,
     named_vectors,
     percent,
@@ -49,69 +50,53 @@ def senses(
     report.check()
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation import SenseCorpus, SenseInventory
-    from elmo_tf.evaluation.senses import SenseTexts
-    from elmo_tf.files import refuse_directory
+    from elmo_tf.evaluation.sense_corpus import (
+        corpus_name,
+        read_inventory,
+        read_sense_corpus,
+        write_keys,
+    )
+    from elmo_tf.evaluation.senses import evaluate_senses, tested_lemmas, with_instances
+    from elmo_tf.files import atomic_directory, refuse_directory
 
     if predictions is not None:
         refuse_directory(predictions, report.overwrite, _KEY_FILES)
     load_config(model)
+    names = [corpus_name(path) for path in test]
+    if len(set(names)) < len(names):
+        raise WrongCallError(f"two test sets have the same name: {' '.join(names)}")
     sources = named_vectors(vectors)
-    senses_of_lemmas = SenseInventory(inventory)
-    corpora = ([SenseCorpus(path) for path in paths] for paths in (train, test))
-    texts = SenseTexts(*corpora, 0.0)
+    senses_of_lemmas = read_inventory(inventory)
+    training = [sentence for path in train for sentence in read_sense_corpus(path)]
+    tests = {name: read_sense_corpus(path) for name, path in zip(names, test, strict=True)}
+    lemmas = tested_lemmas(tests)
     for source in sources.values():
-        source.check(texts.embedded())
+        embedded = with_instances(chain(training, *tests.values()), lemmas)
+        source.check(sentence.tokens for sentence in embedded)
     embedder = Embedder(model, "all", precision, batch_tokens)
     results = {
-        name: texts.evaluate(source, senses_of_lemmas)
+        name: evaluate_senses(source, training, tests, senses_of_lemmas)
         for name, source in {"": embedder, **sources}.items()
     }
-    content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
-    content |= {"inventory": inventory, **results[""].to_json()}
-    if sources:
-        content["vectors"] = {name: results[name].to_json() for name in sources}
+    answers = [result.pop("answers") for result in results.values()]
     if predictions is not None:
-        _write_predictions(results[""], Path(predictions), report.overwrite)
-    titled = [(f"{name}:\n" if name else "", result) for name, result in results.items()]
-    markdown = (title + "\n".join(_lines(result)) for title, result in titled)
-    report.write(content, lambda: "\n\n".join(markdown))
+        with atomic_directory(predictions, report.overwrite, _KEY_FILES) as part:
+            for name, methods in answers[0].items():
+                for method, keys in methods.items():
+                    write_keys(part / f"{name}.{method}.key.txt", keys)
+    content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
+    content |= {"inventory": inventory, **results[""]}
+    if sources:
+        content["vectors"] = {name: results[name] for name in sources}
+    report.write(content, lambda: _markdown(results))
 
 
-def _write_predictions(report: Any, directory: Path, overwrite: bool) -> None:
-    from elmo_tf.evaluation.sense_corpus import write_keys
-    from elmo_tf.files import atomic_directory
-
-    with atomic_directory(directory, overwrite, _KEY_FILES) as part:
-        for results in report.results:
-            for method, answers in results.answers.items():
-                write_keys(part / f"{results.name}.{method}.key.txt", answers)
-
-
-def _lines(report: Any) -> Iterator[str]:
-    yield f"Trained on {report.num_instances:,} instances in {report.num_sentences:,} sentences."
-    for results in report.results:
-        counts = results.to_json()
-        yield from (
-            "",
-            f"## {results.name}",
-            "",
-            f"F1 of {counts['instances']:,} instances. The training text lacks the lemmas of "
-            f"{counts['fell_back']:,}: they get the first sense of the inventory, or no answer "
-            f"({counts['unanswered']:,}).",
-            "",
-            _table(results.scores),
-        )
-        if 0 < counts["fell_back"] < counts["instances"]:
-            yield from ("", "Only lemmas of the training text:", "", _table(results.trained_scores))
-    together = report.together()
-    if together:
-        yield from ("", "## All test sets together", "", _table(together))
-
-
-def _table(scores: Mapping[str, Mapping[str, Any]]) -> str:
+def _markdown(results: Mapping[str, Any]) -> str:
+    """A table with a row per method and a column per test set and part of speech."""
+    counts = results[""]["instances"]
     rows = [
-        [name.replace("_", " "), *(percent(s.f1 if s.instances else None) for s in row.values())]
-        for name, row in scores.items()
+        [f"{name} {method}".strip().replace("_", " "), *map(percent, scores.values())]
+        for name, result in results.items()
+        for method, scores in result["f1"].items()
     ]
-    return markdown_table(["method", *next(iter(scores.values()))], rows)
+    return markdown_table(["F1 (%)", *(f"{name} ({n:,})" for name, n in counts.items())], rows)

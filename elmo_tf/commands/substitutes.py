@@ -1,6 +1,5 @@
 """The subcommand `substitutes`: the most probable tokens at positions of sentences."""
 
-import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,26 +35,17 @@ def substitutes(
         top: number of substitutes per position.
     """
     from elmo_tf.checkpoints.load import load_language_model
-    from elmo_tf.evaluation.scoring import sentence_substitutes
-    from elmo_tf.progress import progress_over
+    from elmo_tf.evaluation.scoring import substitutes
 
-    given = [sentence for sentence in sentences if sentence != STDIN]
-    for sentence in given:
-        if not position and not _unmarked(sentence)[1]:
+    for sentence in sentences:
+        if sentence != STDIN and not position and not _unmarked(sentence)[1]:
             raise WrongCallError(
                 f"mark a token of {sentence!r} as **token**, or name its position (--position)"
             )
-    list(_queries(given, position))  # checks them before the model is loaded
+    queries = list(_queries(sentences, position))
     model = load_language_model(checkpoint)
-    queries, texts, places = itertools.tee(_queries(sentences, position), 3)
-    substitute_lists = sentence_substitutes(
-        model, (tokens for tokens, _ in texts), (each for _, each in places), top
-    )
-    if STDIN in sentences and not sys.stdout.isatty():
-        substitute_lists = progress_over(substitute_lists, None, "substituting", "sentences")
-    for index, (of_sentence, (tokens, positions)) in enumerate(
-        zip(substitute_lists, queries, strict=True)
-    ):
+    found = substitutes(model, *zip(*queries, strict=True), top)
+    for index, ((tokens, positions), of_sentence) in enumerate(zip(queries, found, strict=True)):
         for place, best in zip(positions, of_sentence, strict=True):
             rows = [
                 {"token": substitute.token, **substitute.log_probs, "total": substitute.total}

@@ -8,13 +8,13 @@ import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vectors import unit_vectors
-from elmo_tf.evaluation.stored_vectors import StoredVectors, key_of
+from elmo_tf.evaluation.stored_vectors import Stored, key_of
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentence_files import FileSentence
 
 
 def compare_vectors(
-    old: StoredVectors,
+    old: Stored,
     embedder: Embedder,
     sentences: Sequence[FileSentence],
     tolerance: float = 1e-5,
@@ -72,7 +72,7 @@ def compare_vectors(
     }
 
 
-def _place(old: StoredVectors, index: int, sentence: FileSentence) -> Any:
+def _place(old: Stored, index: int, sentence: FileSentence) -> Any:
     """Where the file has the vectors of a sentence, or None."""
     if sentence.identifier is None and old.numbers:
         return old.numbers.get(index)

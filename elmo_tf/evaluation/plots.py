@@ -21,7 +21,7 @@ from absl import logging
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.embedding.vectors import unit_vectors
-from elmo_tf.evaluation.visible_text import shortened, visible
+from elmo_tf.evaluation.visible_text import visible
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.models.elmo import Elmo
@@ -32,7 +32,6 @@ matplotlib, pd, fonts, _figures = (
 )
 Figure = _figures.Figure
 
-_SUFFIXES = (".png", ".svg", ".pdf")
 # Okabe and Ito's palette, from dark to light.
 _COLORS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _LINES = [{"color": color, "marker": mark} for color, mark in zip(_COLORS, "os^DvPX", strict=True)]
@@ -40,10 +39,7 @@ _LINES = [{"color": color, "marker": mark} for color, mark in zip(_COLORS, "os^D
 _FONT, _BOXES = "DejaVu Sans", "Last Resort"
 _STYLE = {
     "figure.constrained_layout.use": True,  # the parts do not overlap
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
+    "font.size": 8,
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
@@ -53,7 +49,8 @@ _STYLE = {
     "svg.hashsalt": "elmo_tf",
     "pdf.fonttype": 42,
 }
-_WITHOUT_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+# The suffixes of pictures, with metadata that removes the date.
+_SUFFIXES = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 # The names that the trainer uses, which this package does not import.
 LOG_FILE, RECORD_FILE = "log.jsonl", "training.json"
@@ -99,7 +96,7 @@ def save_figure(
     suffix = Path(path).suffix.lower()
     with atomic_file(path, overwrite) as part, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # `families` warns once
-        figure.savefig(part, format=suffix[1:], dpi=dpi, metadata=_WITHOUT_DATE[suffix])
+        figure.savefig(part, format=suffix[1:], dpi=dpi, metadata=_SUFFIXES[suffix])
 
 
 def read_log(path: str | os.PathLike) -> pd.DataFrame:
@@ -168,7 +165,7 @@ def draw_training(
         axes.grid()
         for row, (name, run) in enumerate(runs.items()):
             # A space, because matplotlib hides names that begin with an underscore.
-            prefix = f" {shortened(visible(name), 40)}, " if len(runs) > 1 else ""
+            prefix = f" {_shortened(name, 40)}, " if len(runs) > 1 else ""
             shown = run.columns.intersection(columns)
             for index, column in enumerate([name for name in shown if name != "loss"] or shown):
                 values = run.set_index(by)[column].dropna()
@@ -180,7 +177,7 @@ def draw_training(
                 axes.plot(values, dashes, label=prefix + column, markevery=marked, **look)
     axes_of_panels[-1].set_xlabel(AXES[by])
     handles, labels = axes_of_panels[0].get_legend_handles_labels()
-    font = {"size": 8, "family": families(labels)}
+    font = {"family": families(labels)}
     place = {"loc": "outside upper center", "ncols": 2 if max(map(len, labels)) > 18 else 4}
     legend = figure.legend(handles, labels, prop=font, handlelength=3.5, **place)
     for text in legend.get_texts():
@@ -188,44 +185,12 @@ def draw_training(
     return figure
 
 
-class TokenSimilarities(NamedTuple):
-    """Cosine similarities of all pairs of tokens of some sentences."""
-
-    tokens: list[str]  # of all sentences
-    beginnings: list[int]  # indices of the first tokens of the second and later sentences
-    cosines: np.ndarray  # float32 (layer, token, token), -1 to 1
-
-
-def token_similarities(
-    embedder: Embedder, sentences: Sequence[str | Sequence[str]]
-) -> TokenSimilarities:
-    """Computes the cosine similarity of every pair of tokens in each layer.
-
-    `cosine(a, b) = a · b / (|a| |b|)`, and 0 where a vector is zero.
-
-    Args:
-        embedder: an `Embedder` with `layers="all"`.
-        sentences: at least one, with at most 60 tokens in total; each a `str`, split like
-            `str.split()`, or a list of tokens.
+def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """Splits at least one sentence, with at most 60 tokens in total, like `str.split()`.
 
     Raises:
-        ValueError: a sentence has no tokens, there are too many tokens, or `embedder` does not
-            return all layers.
+        ValueError: a sentence has no tokens, or there are too many tokens.
     """
-    check_all_layers(embedder)
-    split = checked_sentences(sentences)
-    # (layer, token, feature)
-    vectors = unit_vectors(np.concatenate(list(embedder.embed(split)), axis=1))
-    ends = np.cumsum([len(tokens) for tokens in split])
-    return TokenSimilarities(
-        [token for tokens in split for token in tokens],
-        ends[:-1].tolist(),
-        np.clip(vectors @ vectors.transpose(0, 2, 1), -1, 1),
-    )
-
-
-def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Splits and checks the sentences of `token_similarities`."""
     split = [one.split() if isinstance(one, str) else list(one) for one in sentences]
     if [] in split:
         raise ValueError(f"Sentence {split.index([]) + 1} has no tokens.")
@@ -233,31 +198,47 @@ def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str
     return split
 
 
+def token_similarities(embedder: Embedder, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """Computes the cosine of every pair of tokens: float32 (layer, token, token), -1 to 1.
+
+    Args:
+        embedder: an `Embedder` with `layers="all"`.
+        sentences: lists of tokens, see `checked_sentences`.
+    """
+    check_all_layers(embedder)
+    # (layer, token, feature)
+    vectors = unit_vectors(np.concatenate(list(embedder.embed(sentences)), axis=1))
+    return np.clip(vectors @ vectors.transpose(0, 2, 1), -1, 1)
+
+
 @_styled
-def draw_similarities(similarities: TokenSimilarities) -> Figure:
-    """Draws a heat map for each layer, on one color scale; lines separate the sentences."""
-    num_layers, num_tokens, _ = similarities.cosines.shape
-    labels = [shortened(visible(token), _MAX_LABEL) for token in similarities.tokens]
+def draw_similarities(sentences: Sequence[Sequence[str]], cosines: np.ndarray) -> Figure:
+    """Draws a heat map of each layer, on one color scale; lines separate the sentences.
+
+    `cosines`: see `token_similarities`.
+    """
+    num_layers, num_tokens, _ = cosines.shape
+    labels = [_shortened(token, _MAX_LABEL) for tokens in sentences for token in tokens]
     # In inches: a panel, its labels and its margin. The panels of a row have up to 13 inches.
     side = max(2.0, 0.17 * num_tokens) + 0.35 + 0.1 * max(map(len, labels))
     columns = min(num_layers, max(1, int(13 // side)))
     rows = math.ceil(num_layers / columns)
-    height = rows * (side + 0.35)
-    figure = Figure(figsize=(columns * side + 1, height), layout="compressed")  # with a color bar
+    size = columns * side + 1, rows * (side + 0.35)  # with a color bar
+    figure = Figure(figsize=size, layout="compressed")
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels[num_layers:]:
         axes.remove()
     font = {"family": families(labels), "parse_math": False}
-    lowest = min(0.0, math.floor(10 * similarities.cosines.min()) / 10)
-    for layer, (axes, cosines) in enumerate(zip(panels, similarities.cosines, strict=False)):
-        image = axes.imshow(cosines, cmap="cividis", vmin=lowest, vmax=1)
+    lowest = min(0.0, math.floor(10 * cosines.min()) / 10)
+    for layer, (axes, of_layer) in enumerate(zip(panels, cosines, strict=False)):
+        image = axes.imshow(of_layer, cmap="cividis", vmin=lowest, vmax=1)
         note = {0: " (without context)", num_layers - 1: " (top)"}.get(layer, "")
         axes.set_title(f"Layer {layer}{note}")
         axes.set_xticks(range(num_tokens), labels, rotation=90, **font)
         axes.set_yticks(range(num_tokens), labels, **font)
-        for beginning in similarities.beginnings:
-            axes.axhline(beginning - 0.5, color="white")
-            axes.axvline(beginning - 0.5, color="white")
+        for end in np.cumsum([len(tokens) for tokens in sentences])[:-1]:
+            axes.axhline(end - 0.5, color="white")
+            axes.axvline(end - 0.5, color="white")
     figure.colorbar(image, ax=panels[:num_layers], label="cosine similarity", aspect=30)
     return figure
 
@@ -270,14 +251,14 @@ class Mix(NamedTuple):
     scale: float
 
 
-def mixes_of(name: str, elmo: Elmo, places: Sequence[str]) -> list[Mix]:
+def mixes_of(name: str, elmo: Elmo) -> list[Mix]:
     """Returns the learned mixes of an `Elmo` layer; `ValueError` if it only uses the top layer.
 
-    `places` says where each mix is used. The name of a single mix is that of the model, `name`.
+    The name of a single mix is that of the model, `name`.
     """
     if elmo.top_only:
         raise ValueError(f"{name} only uses the top layer: there is no mix.")
-    names = [name] if len(elmo.mixes) == 1 else [f"{name}, {place}" for place in places]
+    names = [name] if len(elmo.mixes) == 1 else [f"{name}, input", f"{name}, output"]
     return [Mix(label, *mix.mixing_weights()) for label, mix in zip(names, elmo.mixes, strict=True)]
 
 
@@ -308,7 +289,7 @@ def draw_mixes(mixes: Sequence[Mix]) -> Figure:
     image = axes.imshow(shares, cmap="cividis", vmin=0, vmax=1, aspect="auto")
     for (row, layer), share in np.ndenumerate(shares):
         color = "black" if share > 0.6 else "white"
-        axes.text(layer, row, f"{100 * share:.0f}", ha="center", va="center", size=8, color=color)
+        axes.text(layer, row, f"{100 * share:.0f}", ha="center", va="center", color=color)
     axes.set_xticks(range(num_layers), [f"layer {layer}" for layer in range(num_layers)])
     axes.set_yticks(range(num_mixes), labels, family=families(labels), parse_math=False)
     scales = axes.secondary_yaxis("right")
@@ -355,7 +336,13 @@ def draw_sample_efficiency(sweep: Mapping[str, Any]) -> Figure:
 
 def _check_count(count: int, most: int, what: str) -> None:
     if not 1 <= count <= most:
-        raise ValueError(f"A picture holds 1 to {most} {what}. Received: {count}")
+        raise ValueError(f"A plot can show 1 to {most} {what}. Received: {count}")
+
+
+def _shortened(text: str, length: int) -> str:
+    """A readable text of at most `length` characters."""
+    text = visible(text)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def families(texts: Iterable[str]) -> list[str]:
@@ -369,15 +356,15 @@ def families(texts: Iterable[str]) -> list[str]:
         (entry for entry in fonts.fontManager.ttflist if not entry.name.startswith(_BOXES)),
         key=lambda e: (e.name != _FONT, e.style != "normal", abs(int(e.weight) - 400), e.fname),
     )
-    for entry in plainest_first:
-        if not missing:
-            break
+    for entry in plainest_first if missing else ():
         # matplotlib's list of fonts may be outdated.
         with contextlib.suppress(OSError, RuntimeError):
             has = fonts.get_font(entry.fname).get_char_index
             if found := {character for character in missing if has(ord(character))}:
                 names[entry.name] = None
                 missing -= found
+        if not missing:
+            break
     if missing:
         logging.warning("No installed font has %s: drawn as boxes.", " ".join(sorted(missing)[:20]))
     return list(names)

@@ -1,6 +1,5 @@
 """Probing: linear classifiers of tags on the frozen vectors of each layer."""
 
-import dataclasses
 import time
 import warnings
 from collections import Counter, defaultdict
@@ -10,11 +9,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.cores import num_cores
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
-from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
 from elmo_tf.tasks.tagging.reader import TaggedSentence
@@ -23,56 +20,8 @@ from elmo_tf.tasks.tagging.reader import TaggedSentence
 _UNSEEN = -1
 _ROWS_PER_CHUNK = 8192
 _MAX_TRAIN_TOKENS = 500_000
-
-
-@dataclasses.dataclass(frozen=True)
-class Accuracy:
-    """Accuracy on all tokens, and on those in and not in the training data (None if none)."""
-
-    all: float
-    known: float | None
-    unknown: float | None
-
-
-@dataclasses.dataclass(frozen=True)
-class LayerProbe:
-    """The result of the classifier on one layer; layer 0 is without context."""
-
-    layer: int
-    accuracy: Accuracy  # on the test data
-    iterations: int  # of L-BFGS
-    converged: bool  # within the maximum number of iterations
-    seconds: float  # duration of the fit and the test
-
-
-@dataclasses.dataclass(frozen=True)
-class ProbeReport:
-    """The result of `probe`.
-
-    Attributes:
-        layers: one result per layer.
-        baseline: accuracy of each token's most frequent tag.
-        tags: number of tags in the training data.
-        train_sentences, train_tokens: size of the training data.
-        test_sentences, test_tokens: size of the test data.
-        test_unknown: number of test tokens that are not in the training data.
-        test_unseen_tags: number of test tokens whose tag is not in the training data; they count as
-            errors.
-    """
-
-    layers: list[LayerProbe]
-    baseline: Accuracy
-    tags: int
-    train_sentences: int
-    train_tokens: int
-    test_sentences: int
-    test_tokens: int
-    test_unknown: int
-    test_unseen_tags: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns a JSON-serializable dictionary."""
-        return dataclasses.asdict(self)
+# Relative to the largest variance and to the mean of a feature. Below it are only rounding errors.
+_MIN_VARIANCE = _MIN_DEVIATION = 1e-6
 
 
 def probe(
@@ -83,7 +32,7 @@ def probe(
     max_iterations: int = 200,
     max_train_tokens: int = _MAX_TRAIN_TOKENS,
     seed: int = 0,
-) -> ProbeReport:
+) -> dict[str, Any]:
     """Trains a linear classifier of tags on each layer, and tests it on other sentences.
 
     Multinomial logistic regression on whitened features, see `LinearClassifier`. The baseline is a
@@ -99,6 +48,16 @@ def probe(
             sentences. A layer takes `4 · dim` bytes of memory per token. Defaults to 500,000.
         seed: of the sampling.
 
+    Returns:
+        A dict: "layers", for each layer its number, "accuracy", "iterations" (of L-BFGS),
+        "converged" and "seconds" (of the fit and the test); "baseline", the accuracy of the
+        baseline; "tags", the number of tags in the training data; "train_sentences",
+        "train_tokens", "test_sentences" and "test_tokens"; "test_unknown", the number of test
+        tokens that are not in the training data; and "test_unseen_tags", the number of test tokens
+        whose tag is not in the training data, which count as errors. An accuracy is a dict: that
+        of "all" tokens, and of those in and not in the training data, "known" and "unknown" (None
+        if there are none).
+
     Raises:
         ValueError: the training or test data have no token, a sentence has more or fewer tags than
             tokens, the training data have only one tag, or an argument is out of range.
@@ -107,10 +66,11 @@ def probe(
     Source: Peters et al. 2018, section 5.3 (part-of-speech tagging).
     """
     require_extra("sklearn.linear_model", "analysis", "A probe")
-    check_int(max_iterations, "max_iterations", ge=1)
-    check_int(max_train_tokens, "max_train_tokens", ge=1)
-    if not c > 0:
-        raise ValueError(f"`c` must be above 0. Received: {c!r}")
+    if min(max_iterations, max_train_tokens) < 1 or not c > 0:
+        raise ValueError(
+            "`max_iterations` and `max_train_tokens` must be at least 1, and `c` above 0. "
+            f"Received: {max_iterations!r}, {max_train_tokens!r} and {c!r}"
+        )
     train = sampled(train, max_train_tokens, seed)
     counts = check_tags(train, test)
     totals = sum(counts.values(), Counter())
@@ -130,27 +90,33 @@ def probe(
             start = time.perf_counter()
             classifier = LinearClassifier(train_layers.layer(layer), train_ids, c, max_iterations)
             is_correct = classifier.predict(test_layers.layer(layer)) == test_ids
-            accuracy = _accuracy(is_correct, is_known)
-            how = classifier.iterations, classifier.converged, time.perf_counter() - start
-            probes.append(LayerProbe(layer, accuracy, *how))
+            probes.append(
+                {
+                    "layer": layer,
+                    "accuracy": _accuracy(is_correct, is_known),
+                    "iterations": classifier.iterations,
+                    "converged": classifier.converged,
+                    "seconds": time.perf_counter() - start,
+                }
+            )
             meter.update(1)
-    if unconverged := [str(one.layer) for one in probes if not one.converged]:
+    if unconverged := [str(one["layer"]) for one in probes if not one["converged"]]:
         logging.warning(
             "The classifiers on the layers %s did not converge within %s iterations. More "
             "(max_iterations, --max-iterations) may change the accuracy.",
             *(", ".join(unconverged), max_iterations),
         )
-    return ProbeReport(
-        layers=probes,
-        baseline=_accuracy(baseline == test_ids, is_known),
-        tags=len(ids),
-        train_sentences=len(train),
-        train_tokens=len(train_ids),
-        test_sentences=len(test),
-        test_tokens=len(test_ids),
-        test_unknown=int((~is_known).sum()),
-        test_unseen_tags=int((test_ids == _UNSEEN).sum()),
-    )
+    return {
+        "layers": probes,
+        "baseline": _accuracy(baseline == test_ids, is_known),
+        "tags": len(ids),
+        "train_sentences": len(train),
+        "train_tokens": len(train_ids),
+        "test_sentences": len(test),
+        "test_tokens": len(test_ids),
+        "test_unknown": int((~is_known).sum()),
+        "test_unseen_tags": int((test_ids == _UNSEEN).sum()),
+    }
 
 
 def sampled(
@@ -179,36 +145,35 @@ def check_tags(
     Raises:
         ValueError: see `probe`.
     """
-    counts = _tag_counts(train, "training")
+    for data, sentences in (("training", train), ("test", test)):
+        for tokens, tags in sentences:
+            if len(tokens) != len(tags):
+                raise ValueError(
+                    f"A sentence of the {data} data has {len(tokens)} tokens but {len(tags)} tags: "
+                    f"{' '.join(tokens)[:80]!r}"
+                )
+        if not any(sentence.tokens for sentence in sentences):
+            raise ValueError(f"There is no token in the {data} data.")
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for sentence in train:
+        for token, tag in zip(*sentence, strict=True):
+            counts[token][tag] += 1
     tags = set().union(*counts.values())
     if len(tags) < 2:
         raise ValueError(
             f"All training tokens have the tag {tags.pop()!r}; at least two tags are needed. Are "
             "the tags in another column (tag_column, --tag-column)?"
         )
-    _tag_counts(test, "test")
-    return counts
-
-
-def _tag_counts(sentences: Sequence[TaggedSentence], data: str) -> dict[str, Counter[str]]:
-    """Checks sentences, and counts the tags of each token."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for tokens, tags in sentences:
-        if len(tokens) != len(tags):
-            raise ValueError(
-                f"A sentence of the {data} data has {len(tokens)} tokens but {len(tags)} tags: "
-                f"{' '.join(tokens)[:80]!r}"
-            )
-        for token, tag in zip(tokens, tags, strict=True):
-            counts[token][tag] += 1
-    if not counts:
-        raise ValueError(f"There is no token in the {data} data.")
     return dict(counts)
 
 
-def _accuracy(is_correct: np.ndarray, is_known: np.ndarray) -> Accuracy:
-    parts = is_correct, is_correct[is_known], is_correct[~is_known]
-    return Accuracy(*(float(part.mean()) if part.size else None for part in parts))
+def _accuracy(is_correct: np.ndarray, is_known: np.ndarray) -> dict[str, float | None]:
+    parts = {
+        "all": is_correct,
+        "known": is_correct[is_known],
+        "unknown": is_correct[~is_known],
+    }
+    return {name: float(part.mean()) if part.size else None for name, part in parts.items()}
 
 
 class LinearClassifier:
@@ -240,21 +205,47 @@ class LinearClassifier:
         # threads that wait for each other are many times slower.
         with threadpool_limits(1 if num_cores() <= 2 else None), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self._whiten = Whitening(vectors.shape[1])
-            for chunk in _chunks(vectors):
-                self._whiten.add(chunk)
-            self._whiten.fit()
-            features = np.empty((len(vectors), self._whiten.matrix.shape[1]), np.float32)
+            self._mean, self._matrix = whitening(vectors)
+            features = np.empty((len(vectors), self._matrix.shape[1]), np.float32)
             for chunk, whitened in zip(_chunks(vectors), _chunks(features), strict=True):
-                whitened[:] = self._whiten(chunk)
+                whitened[:] = (chunk - self._mean) @ self._matrix
             self._model = LogisticRegression(C=c, max_iter=max_iterations).fit(features, classes)
         self.iterations = int(self._model.n_iter_.max())
         self.converged = self.iterations < max_iterations
 
     def predict(self, vectors: np.ndarray) -> np.ndarray:
         """Returns the most probable class of each vector, (example, feature) → int (example,)."""
-        chunks = [self._model.predict(self._whiten(chunk)) for chunk in _chunks(vectors)]
-        return np.concatenate(chunks)
+        chunks = ((chunk - self._mean) @ self._matrix for chunk in _chunks(vectors))
+        return np.concatenate([self._model.predict(features) for features in chunks])
+
+
+def whitening(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Computes `z = A (x - mean)`, whose covariance on some vectors is the identity.
+
+    Features are standardized before their correlations are decomposed; otherwise small features
+    next to a large one would count as directions without variance, which are left out.
+
+    Args:
+        vectors: float (example, feature), at least one.
+
+    Returns:
+        The mean, float32 (feature,), and the transpose of A, float32 (feature, direction).
+    """
+    count, dim = vectors.shape
+    mean = sum(chunk.sum(axis=0, dtype=np.float64) for chunk in _chunks(vectors)) / count
+    mean32 = mean.astype(np.float32)
+    covariance = np.zeros((dim, dim))
+    for chunk in _chunks(vectors):
+        centered = chunk - mean32
+        covariance += centered.T @ centered / count
+    deviations = np.sqrt(np.diag(covariance))
+    varies = deviations > _MIN_DEVIATION * np.abs(mean)
+    scale = np.where(varies, 1 / np.where(varies, deviations, 1), 0)[:, np.newaxis]
+    variances, directions = np.linalg.eigh(covariance * scale * scale.T)  # ascending
+    is_kept = variances > _MIN_VARIANCE * variances[-1]
+    is_kept[-1] = True  # even if all vectors are equal
+    lengths = np.sqrt(np.where(variances > 0, variances, 1)[is_kept])
+    return mean32, (scale * directions[:, is_kept] / lengths).astype(np.float32)
 
 
 def _chunks(vectors: np.ndarray) -> Iterator[np.ndarray]:

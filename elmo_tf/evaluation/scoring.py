@@ -3,12 +3,11 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.perplexity import tokens_per_chunk, window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import in_batches, rounded_length, rounded_rows
@@ -97,7 +96,8 @@ def sentence_scores(
 
     Source: Peters et al. 2018, section 3.1.
     """
-    check_int(batch_tokens, "batch_tokens", ge=1)
+    if batch_tokens < 1:
+        raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens!r}")
     window = tf.TensorSpec((2, None, None), tf.string)
 
     def window_log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
@@ -110,20 +110,19 @@ def sentence_scores(
 
     # Not the function itself: TensorFlow warns of functions that are traced many times.
     log_probs = tf.function(window_log_probs, autograph=False).get_concrete_function(window, window)
-    queries = (
-        (_without_whitespace(index, tokens), None)
-        for index, tokens in enumerate(reported_sentences(token_lists(sentences), KnownText()))
+    token_sequences = itertools.starmap(
+        _without_whitespace,
+        enumerate(reported_sentences(token_lists(sentences), KnownText())),
     )
     run = functools.partial(_batch_scores, model, log_probs)
-    return in_batches(queries, batch_tokens, run, _num_tokens)
+    return in_batches(token_sequences, batch_tokens, run, len)
 
 
 def _batch_scores(
-    model: LanguageModel, window_log_probs: Callable, batch: Sequence[tuple[list[str], None]]
+    model: LanguageModel, window_log_probs: Callable, batch: Sequence[list[str]]
 ) -> Iterator[SentenceScore]:
-    window = _sentence_window([tokens for tokens, _ in batch])
-    log_probs = window_log_probs(*window).numpy().astype(np.float64)
-    for row, (tokens, _) in enumerate(batch):
+    log_probs = window_log_probs(*_sentence_window(batch)).numpy().astype(np.float64)
+    for row, tokens in enumerate(batch):
         of_row = log_probs[:, row, : len(tokens) + 1]
         by_direction = dict(zip(model.bilm.config.directions, of_row, strict=True))
         if "backward" in by_direction:
@@ -142,24 +141,12 @@ class Substitute(NamedTuple):
 
 def substitutes(
     model: LanguageModel,
-    sentence: Sentence,
-    positions: Iterable[int],
-    top_n: int = 10,
-    exclude: Iterable[str] = SPECIAL_TOKENS,
-) -> list[list[Substitute]]:
-    """Finds the substitutes of one sentence, see `sentence_substitutes`."""
-    (of_sentence,) = sentence_substitutes(model, [sentence], [positions], top_n, exclude)
-    return of_sentence
-
-
-def sentence_substitutes(
-    model: LanguageModel,
     sentences: Iterable[Sentence],
-    positions: Iterable[Iterable[int]],
+    positions: Sequence[Sequence[int]],
     top_n: int = 10,
     exclude: Iterable[str] = SPECIAL_TOKENS,
     batch_tokens: int = 4096,
-) -> Iterator[list[list[Substitute]]]:
+) -> list[list[list[Substitute]]]:
     """Finds the tokens that are most probable at some positions of each sentence.
 
     `score(v) = log P_forward(v | <S> w_1 … w_t-1) + log P_backward(v | w_t+1 … w_n </S>)`, natural
@@ -169,8 +156,7 @@ def sentence_substitutes(
 
     Args:
         model: a `LanguageModel`. A forward-only model is scored by that direction alone.
-        sentences: each a `str`, split like `str.split()`, or a list of tokens. May be infinite: a
-            bounded number of batches is read ahead.
+        sentences: each a `str`, split like `str.split()`, or a list of tokens.
         positions: for each sentence the positions of tokens, from 0; may be empty. The sentence is
             read once for all of them.
         top_n: int >= 1. Maximum number of substitutes per position. Defaults to 10.
@@ -178,8 +164,8 @@ def sentence_substitutes(
             Defaults to `<S> </S> <UNK>`.
         batch_tokens: see `sentence_scores`.
 
-    Yields:
-        For each sentence, in input order, for each position a list of `Substitute`, the best first.
+    Returns:
+        For each sentence, for each position a list of `Substitute`, the best first.
 
     Raises:
         TypeError: `sentences` is one string or a table, a sentence is not text, a position is not
@@ -190,8 +176,10 @@ def sentence_substitutes(
     Source: the directions are those of Peters et al. 2018, section 3.1; the score, their product,
     is not from that paper.
     """
-    check_int(batch_tokens, "batch_tokens", ge=1)
-    check_int(top_n, "top_n", ge=1)
+    if min(batch_tokens, top_n) < 1:
+        raise ValueError(
+            f"`batch_tokens` and `top_n` must be at least 1. Received: {batch_tokens!r}, {top_n!r}"
+        )
     if isinstance(exclude, str):
         raise TypeError(
             f"`exclude` must be several tokens, not one string: {exclude!r}. Pass a list."
@@ -200,29 +188,22 @@ def sentence_substitutes(
     # An unknown token's id would be that of <UNK>.
     allowed[model.vocabulary.ids([token for token in exclude if token in model.vocabulary])] = False
     run = functools.partial(_batch_substitutes, model, min(top_n, int(allowed.sum())), allowed)
-    queries = _queries(token_lists(sentences), positions)
-    return in_batches(queries, batch_tokens, run, _num_tokens)
-
-
-def _queries(
-    sentences: Iterable[list[str]], positions: Iterable[Iterable[int]]
-) -> Iterator[tuple[list[str], list[int]]]:
-    """Yields the tokens of each sentence and their positions."""
-    for index, (tokens, places) in enumerate(itertools.zip_longest(sentences, positions)):
-        if tokens is None or places is None:
-            raise ValueError(
-                "`sentences` and `positions` differ in length. For each sentence, pass a list of "
-                "positions."
-            )
+    token_sequences = [*itertools.starmap(_without_whitespace, enumerate(token_lists(sentences)))]
+    if len(token_sequences) != len(positions):
+        raise ValueError(
+            "`sentences` and `positions` differ in length. For each sentence, pass a list of "
+            "positions."
+        )
+    for index, (tokens, places) in enumerate(zip(token_sequences, positions, strict=True)):
         name = f"Sentence {index}: `positions`"
         if not isinstance(places, Iterable):
             raise TypeError(f"{name} must be a list of integers. Received: {places!r}")
-        places = list(places)
         for place in places:
             if not isinstance(place, int | np.integer):
                 raise TypeError(f"{name} must be integers. Received: {place!r}")
             check_position(name, place, len(tokens))
-        yield _without_whitespace(index, tokens), places
+    queries = zip(token_sequences, positions, strict=True)
+    return [*in_batches(queries, batch_tokens, run, lambda query: len(query[0]))]
 
 
 def check_position(argument: str, position: int, num_tokens: int) -> None:
@@ -238,7 +219,7 @@ def _batch_substitutes(
     model: LanguageModel,
     top_n: int,
     allowed: np.ndarray,
-    batch: Sequence[tuple[list[str], list[int]]],
+    batch: Sequence[tuple[list[str], Sequence[int]]],
 ) -> Iterator[list[list[Substitute]]]:
     """Yields the substitutes of each sentence. `allowed`: bool (vocabulary,)."""
     inputs, _ = _sentence_window([tokens for tokens, _ in batch])
@@ -264,10 +245,6 @@ def _batch_substitutes(
                 best[-1].append(Substitute(model.vocabulary.tokens[id], by_direction, total))
     remaining = iter(best)
     return (list(itertools.islice(remaining, len(places))) for _, places in batch)
-
-
-def _num_tokens(query: tuple[list[str], Any]) -> int:
-    return len(query[0])
 
 
 def _without_whitespace(index: int, tokens: list[str]) -> list[str]:

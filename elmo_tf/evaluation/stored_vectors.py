@@ -1,13 +1,12 @@
 """Vectors in files instead of an `Embedder`: of another model, of an old run, or of words."""
 
-import contextlib
 import functools
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -17,10 +16,6 @@ from elmo_tf.embedding.vector_files import SENTENCES
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import encode
-
-# The places of sentences by number, and by text; and a function that returns the vectors at a
-# place: an array, or a dataset of HDF5, which is read later.
-_Stored = tuple[dict[int, Any], dict[str, Any], Callable[[Any], Any]]
 
 
 class VectorSource:
@@ -77,49 +72,20 @@ class WordVectorSource(VectorSource):
             yield np.array(rows, np.float32).reshape(1, len(rows), self.dim)
 
 
-class StoredVectors:
-    """The vectors of sentences in a file, which are found by number, text or identifier.
+class SentenceVectorSource(VectorSource):
+    """Vectors of the tokens of sentences in a file, which are found by the tokens.
 
     Args:
-        path: a folder of Parquet shards, or one shard, as `elmo-tf embed` writes them. Anything
-            else is HDF5 with one dataset per sentence, as of `elmo-tf embed`, AllenNLP and
-            ELMoForManyLangs.
-
-    Attributes:
-        numbers: the places of sentences by number, from 0; empty if the file has only texts.
-        texts: the places of sentences by text (see `key_of`) or identifier; empty without texts.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        BlockingIOError: another process writes it.
-        ValueError: it is damaged or of another format.
+        path: see `open_stored`.
     """
 
     def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        if not self.path.exists():
-            raise FileNotFoundError(f"There is no file {path}.")
-        stored = _parquet if self.path.suffix.lower() == ".parquet" else _hdf5
-        with _naming(self.path):
-            self.numbers, self.texts, self._read = stored(self.path)
-
-    def read(self, place: Any) -> Any:
-        """Vectors, (layer, token, feature), or with fewer axes; perhaps a dataset of HDF5."""
-        with _naming(self.path):
-            return self._read(place)
-
-
-class SentenceVectorSource(VectorSource):
-    """Vectors of the tokens of sentences, see `StoredVectors`. They are found by their tokens."""
-
-    def __init__(self, path: str | os.PathLike):
         super().__init__(path)
-        self._stored = StoredVectors(path)
-        self._places = self._stored.texts
+        _, self._places, self._read = open_stored(path)
         if not self._places:
             raise ValueError(f"{path} has no sentences (`{SENTENCES}`, or the column `tokens`).")
-        first = self._stored.read(next(iter(self._places.values())))
-        self.num_layers, _, self.dim = self._shape(first)
+        first = next(iter(self._places.values()))
+        self.num_layers, _, self.dim = self._shape(self._read(first))
 
     def check(self, sentences: Iterable[Sequence[str]]) -> None:
         for tokens in sentences:
@@ -135,7 +101,7 @@ class SentenceVectorSource(VectorSource):
         text = key_of(" ".join(tokens))
         if text not in self._places:
             raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
-        vectors = self._stored.read(self._places[text])
+        vectors = self._read(self._places[text])
         layers, count, dim = self._shape(vectors)
         if count != len(tokens):
             raise ValueError(
@@ -171,10 +137,48 @@ def open_vectors(path: str | os.PathLike) -> VectorSource:
         BlockingIOError: another process writes the file.
         ValueError: the file has another content.
     """
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"There is no file of vectors {os.fspath(path)}.")
-    is_embedded = Path(path).suffix.lower() in (".hdf5", ".h5", ".parquet")
-    return (SentenceVectorSource if is_embedded else WordVectorSource)(path)
+    if Path(path).suffix.lower() not in (".hdf5", ".h5", ".parquet"):
+        return WordVectorSource(path)
+    return SentenceVectorSource(path)
+
+
+class Stored(NamedTuple):
+    """The vectors of sentences in a file.
+
+    Attributes:
+        numbers: the places of sentences by number, from 0; empty if the file has only texts.
+        texts: the places of sentences by text (see `key_of`) or identifier; empty without texts.
+        read: returns the vectors at a place, (layer, token, feature) or with fewer axes: an array,
+            or a dataset of HDF5, which is read later.
+    """
+
+    numbers: dict[int, Any]
+    texts: dict[str, Any]
+    read: Callable[[Any], Any]
+
+
+def open_stored(path: str | os.PathLike) -> Stored:
+    """Opens a file of the vectors of sentences.
+
+    Args:
+        path: a folder of Parquet shards, or one shard, as `elmo-tf embed` writes them. Anything
+            else is HDF5 with one dataset per sentence, as of `elmo-tf embed`, AllenNLP and
+            ELMoForManyLangs.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        BlockingIOError: another process writes it.
+        ValueError: it is damaged or of another format.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file of vectors {path}.")
+    try:
+        return _parquet(path) if path.suffix.lower() == ".parquet" else _hdf5(path)
+    except BlockingIOError:
+        raise
+    except (OSError, ValueError) as error:  # pyarrow's too
+        raise ValueError(f"Cannot read vectors in {path}: {error}") from None
 
 
 def key_of(text: str) -> str:
@@ -182,24 +186,14 @@ def key_of(text: str) -> str:
     return encode(" ".join(text.split())).decode("utf-8", "replace")
 
 
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Context manager that adds the file name to errors."""
-    try:
-        yield
-    except BlockingIOError:
-        raise
-    except (OSError, ValueError) as error:  # pyarrow's too
-        raise ValueError(f"Cannot read vectors in {path}: {error}") from None
-
-
-def _hdf5(path: Path) -> _Stored:
+def _hdf5(path: Path) -> Stored:
     """Datasets named by numbers, perhaps with `sentence_to_index`, or named by sentences."""
     file = open_hdf5(path)
     if SENTENCES in file:
         numbers = {int(name): name for name in file if name != SENTENCES}
         texts = json.loads(file[SENTENCES][0])
-        return numbers, {key_of(text): name for text, name in texts.items()}, file.__getitem__
+        texts = {key_of(text): name for text, name in texts.items()}
+        return Stored(numbers, texts, file.__getitem__)
     names: list[str] = []
 
     def add(name: str, item: Any) -> None:
@@ -210,13 +204,13 @@ def _hdf5(path: Path) -> _Stored:
     # A dataset that is named by its sentence has the number of its line.
     has_lines = any("line" in file[name].attrs for name in names[:1])
     if all(map(str.isdecimal, names)) and not has_lines:
-        return {int(name): name for name in names}, {}, file.__getitem__
+        return Stored({int(name): name for name in names}, {}, file.__getitem__)
     # In ELMoForManyLangs, characters are escaped that have a meaning in HDF5 paths.
     escaped = {key_of(k.replace("$period$", ".").replace("$backslash$", "/")): k for k in names}
-    return {}, escaped | {key_of(name): name for name in names}, file.__getitem__
+    return Stored({}, escaped | {key_of(name): name for name in names}, file.__getitem__)
 
 
-def _parquet(path: Path) -> _Stored:
+def _parquet(path: Path) -> Stored:
     """Shards with one row per sentence, see `ParquetFile`."""
     parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
@@ -242,4 +236,4 @@ def _parquet(path: Path) -> _Stored:
         table = read_group(*group)
         return table["vectors"][row].values.to_numpy().reshape(table["shape"][row].as_py())
 
-    return numbers, texts, read
+    return Stored(numbers, texts, read)

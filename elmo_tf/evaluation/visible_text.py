@@ -20,16 +20,9 @@ def visible(text: str) -> str:
     )
 
 
-def in_context(tokens: Sequence[str], position: int, width: int, mark: str) -> str:
-    """Marks a token, and joins it with up to `width` tokens on each side; "…" shows cuts.
-
-    `mark` is a format string, such as "[{}]".
-    """
+def in_context(tokens: Sequence[str], position: int, width: int = 8) -> str:
+    """A token in bold, with up to `width` tokens on each side, for a cell of a Markdown table."""
     first, end = max(0, position - width), position + width + 1
-    words = [*tokens[first:position], mark.format(tokens[position]), *tokens[position + 1 : end]]
-    return " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
-
-
-def shortened(text: str, length: int) -> str:
-    """Cuts a text to `length` characters, the last of them "…", if it is longer."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    words = [*tokens[first:position], f"**{tokens[position]}**", *tokens[position + 1 : end]]
+    cut = " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
+    return visible(cut).replace("|", "\\|")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import Embedder
-from elmo_tf.evaluation.stored_vectors import StoredVectors
+from elmo_tf.evaluation.stored_vectors import open_stored
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -180,6 +180,6 @@ def test_missing_and_invalid_vector_files_are_errors(locked):
         locked("old.hdf5"),
         pytest.raises(BlockingIOError, match=r"^old\.hdf5 is open for writing"),
     ):
-        StoredVectors("old.hdf5")
+        open_stored("old.hdf5")
     with pytest.raises(ValueError, match=r"Cannot open text\.txt as HDF5"):
-        StoredVectors("text.txt")
+        open_stored("text.txt")

@@ -92,7 +92,7 @@ def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(
     for result, (index, position, token, sentence) in zip(results, wanted, strict=True):
         place = result["sentence"], result["position"], result["token"]
         assert place == (index, position, token)
-        (best,) = substitutes(model, sentence, [position], top_n=2)
+        ((best,),) = substitutes(model, [sentence], [[position]], top_n=2)
         assert [one["token"] for one in result["substitutes"]] == [one.token for one in best]
         totals = [one["total"] for one in result["substitutes"]]
         assert totals == pytest.approx([one.total for one in best], abs=1e-5)

@@ -1,7 +1,6 @@
-"""`elmo-tf neighbors`: an index is built once and then queried."""
+"""`elmo-tf neighbors`: words in the context of a sentence or of a corpus."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,48 +9,25 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 LINES = ["the bank raised | its rates", "they sat on the bank", "a bank lent", "the play was good"]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory, checkpoint_directory):
-    """A folder with a text and its index."""
-    from elmo_tf import Embedder
-    from elmo_tf.evaluation import build_occurrence_index
+@pytest.fixture
+def neighbors(command, checkpoint_directory):
+    def call(*arguments):
+        options = ("--model", checkpoint_directory, "--corpus", "*.txt")
+        status, out, err = command("neighbors", *arguments, *options)
+        assert status == 0, err
+        return out
 
-    folder = tmp_path_factory.mktemp("built")
-    (folder / "text.txt").write_text("\n".join(LINES) + "\n")
-    build_occurrence_index(
-        *(Embedder(checkpoint_directory), [folder / "text.txt"], folder / "index"),
-        model=str(checkpoint_directory),
-    )
-    return folder
+    return call
 
 
-def _query(command, *arguments):
-    status, out, err = command("neighbors", *arguments)
-    assert status == 0, err
-    return json.loads(out)
-
-
-def test_the_first_call_builds_the_index_and_later_calls_reuse_it(command, checkpoint_directory):
-    build = ("--index", "index", "--model", checkpoint_directory, "--corpus", "*.txt")
-    first = _query(command, *build, "--max-tokens", "8")
-    Path("text.txt").unlink()
-    second = _query(command, "bank", "--index", "index")
-
-    assert first["words"] == []
-    assert first["index"] == second["index"]
-    assert first["index"]["model"] == str(checkpoint_directory)
-    assert (first["index"]["sentences"], first["index"]["tokens"]) == (2, 11)
-    assert second["words"][0]["count"] == 2
-
-
-def test_neighbors_are_printed_with_sentence_file_and_line(command, built):
-    found = _query(
-        command,
-        *("bank", "--index", built / "index", "--sentence", "a bank lent", "--layer", "2"),
-        *("--top", "2", "--same-word"),
+def test_neighbors_of_a_sentence_are_printed_with_sentence_file_and_line(neighbors):
+    out = neighbors(
+        "bank", "--sentence", "a bank lent", "--layer", "2", "--top", "2", "--same-word"
     )
 
-    [occurrence] = found["words"][0]["occurrences"]
+    found = json.loads(out)
+    assert (found["sentences"], found["tokens"]) == (4, 18)
+    [occurrence] = found["occurrences"]
     assert (occurrence["token"], occurrence["position"]) == ("bank", 1)
     assert (occurrence["file"], occurrence["line"]) == (None, None)
     assert list(occurrence["neighbors"]) == ["2"]
@@ -59,34 +35,28 @@ def test_neighbors_are_printed_with_sentence_file_and_line(command, built):
     assert {one["sentence"] for one in nearest} == set(LINES[:2])
     for one in nearest:
         assert one["token"] == one["sentence"].split()[one["position"]] == "bank"
-        assert (one["file"], LINES[one["line"] - 1]) == (str(built / "text.txt"), one["sentence"])
+        assert (one["file"], LINES[one["line"] - 1]) == ("text.txt", one["sentence"])
     assert nearest[0]["similarity"] >= nearest[1]["similarity"]
 
 
-def test_layer_0_compares_types_of_several_words(command, built):
-    found = _query(
-        command, *("bank", "play", "--index", built / "index", "--layer", "0", "--top", "1")
-    )
+def test_several_words_are_looked_up_by_stored_vectors(command, checkpoint_directory, neighbors):
+    assert command("embed", checkpoint_directory, "text.txt", "vectors.hdf5")[0] == 0
+    options = ("--occurrences", "3", "--layer", "0", "2")
 
-    for about, word in zip(found["words"], ("bank", "play"), strict=True):
-        ((token, similarity),) = (near.values() for near in about["types"])
-        assert token != word
-        assert -1 <= similarity <= 1
-        assert about["occurrences"] == []
+    found = json.loads(neighbors("bank", "play", *options, "--vectors", "vectors.hdf5"))
+
+    assert [one["token"] for one in found["occurrences"]] == ["bank"] * 3 + ["play"]
+    assert all(one["token"] != "bank" for one in found["occurrences"][0]["neighbors"]["0"])
+    assert json.loads(neighbors("bank", "play", *options)) == found
 
 
-def test_markdown_output_marks_the_word_in_its_context(command, built):
+def test_markdown_output_marks_the_word_in_its_context(neighbors):
     long = "one two three four five six seven eight nine bank " + "x " * 9
-    status, out, _ = command(
-        *("neighbors", "bank", "--index", built / "index", "--format", "markdown"),
-        *("--sentence", long, "--layer", "1", "0"),
-    )
 
-    assert status == 0
-    assert "# bank (3 times)" in out
+    out = neighbors("bank", "--format", "markdown", "--sentence", long, "--layer", "1")
+
     assert "## … two three four five six seven eight nine **bank** x x x x x x x x …" in out
     assert "from --sentence" in out
-    assert "| nearest in layer 0 " in out
     cells = next(line for line in out.splitlines() if line.endswith(" text.txt:1 |"))
     assert "raised" in cells
     assert "\\|" in cells

@@ -41,7 +41,7 @@ def test_json_output_holds_results_and_settings_of_the_probe(command, checkpoint
     assert status == 0, err
     found = json.loads(out)
     test = [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])]
-    expected = probe(Embedder(checkpoint_directory), sentences(40, 1), test).to_json()
+    expected = probe(Embedder(checkpoint_directory), sentences(40, 1), test)
     for one in (*found["layers"], *expected["layers"]):
         assert one.pop("seconds") > 0
     settings = {name: found.pop(name) for name in list(found) if name not in expected}

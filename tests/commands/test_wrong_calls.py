@@ -8,9 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from elmo_tf import Embedder
 from elmo_tf.checkpoints.formats import Checkpoint
-from elmo_tf.evaluation import build_occurrence_index
 from elmo_tf.tasks.config import TaskConfig
 from sense_files import word, write_corpus, write_inventory
 
@@ -22,9 +20,9 @@ PROBE = ("probe", "{model}", "--train", "tags.conll")
 PROBE_TEST = (*PROBE, "--test", "tags.conll")
 SENSES = ("senses", "{model}", "--train", "a.data.xml", "--inventory", "senses.tsv")
 SENSES_TEST = (*SENSES, "--test", "b.data.xml")
-NEIGHBORS = ("neighbors", "bank", "--index", "{index}")
+CORPUS = ("--model", "{model}", "--corpus", "text.txt")
+NEIGHBORS = ("neighbors", "bank", *CORPUS)
 DIFF = ("diff", "text.txt", "{model}", "text.txt")
-BUILD = ("neighbors", "bank", "--index", "new", "--model", "{model}", "--corpus", "text.txt")
 TASK = ("--task", "pos", "--train", "tags.conll", "--dev", "tags.conll", "--workdir", "new")
 VECTORS = ("--vectors", "old=old.hdf5")
 # Calls whose output is out.png.
@@ -38,18 +36,6 @@ WRITE_OUT = [
 ]
 DISTILL = ("distill", "{model}", "--output", "new")
 EMBED = ("embed", "{model}", "text.txt", "v.hdf5")
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory, bilm, checkpoint_directory):
-    """The model, and an index that it has built."""
-    folder = tmp_path_factory.mktemp("index")
-    (folder / "text.txt").write_text("\n".join(LINES))
-    index = folder / "index"
-    build_occurrence_index(
-        Embedder(bilm), [folder / "text.txt"], index, None, checkpoint_directory.as_posix()
-    )
-    return {"model": checkpoint_directory, "index": index}
 
 
 @pytest.fixture(autouse=True)
@@ -107,17 +93,13 @@ def files(in_temporary_folder):
         (SENSES, 2, "--test requires an argument"),
         ((*SENSES_TEST, "--predictions", "keys"), 2, "keys exists. Choose another path or add --o"),
         ((*SENSES_TEST, "--predictions", "thesis", "--overwrite"), 2, "it contains other files"),
-        (("neighbors", "bank", "--index", "no"), 2, "name a model (--model) and text (--corpus)"),
-        (("neighbors", "--index", "{index}", "--sentence", "a"), 2, "--sentence requires a WORD"),
-        ((*NEIGHBORS, "--sentence", "a b"), 1, "does not contain the token 'bank'"),
-        (("neighbors", "bnak", "--index", "{index}"), 1, "Similar words: bank"),
-        ((*NEIGHBORS, "--corpus", "tags.conll"), 1, "was built from other files"),
-        (
-            ("neighbors", "--index", "text.txt", "--model", "m", "--corpus", "c"),
-            2,
-            "text.txt exists",
-        ),
-        (("diff", "gone.hdf5", "{model}", "text.txt"), 1, "There is no file gone.hdf5"),
+        (("neighbors", "bank", "--model", "m"), 2, "--corpus requires an argument"),
+        ((*NEIGHBORS, "--same-word", "--other-words"), 2, "exclude each other"),
+        ((*NEIGHBORS, "--sentence", "a b"), 1, "The word 'bank' does not occur in the text."),
+        ((*NEIGHBORS, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
+        ((*NEIGHBORS, "--layer", "3"), 1, "The layers are 0 to 2. Received: 3"),
+        (("neighbors", "bnak", *CORPUS), 1, "The word 'bnak' does not occur in the text."),
+        (("diff", "gone.hdf5", "{model}", "text.txt"), 1, "There is no file of vectors gone.hdf5"),
         (DIFF, 1, "Cannot open text.txt as HDF5"),
         ((*DIFF, "--tolerance", "0"), 2, "--tolerance"),
         (("train",), 2, "--corpus requires an argument"),
@@ -173,9 +155,6 @@ def files(in_temporary_folder):
             "the tag 'D'",
         ),
         ((*PROBE_TEST, *VECTORS), 1, "old.hdf5 has no vectors of the sentence 'the cat'"),
-        ((*BUILD, "--layer", "3"), 1, "layers that depend on the context are 1, 2. Received: 3"),
-        ((*NEIGHBORS, "--layer", "3"), 1, "that depend on the context are 1, 2. Received: 3"),
-        (("neighbors", "bnak", *BUILD[2:]), 1, "'bnak' does not occur in the text."),
         (("task", "train", *TASK, "--elmo", "no"), 1, "There is no checkpoint no"),
         (("task", "train", *TASK[:-1], "out.png/run"), 1, "out.png is not a directory"),
         (("task", "train", *TASK, "--word-vectors", "tags.conll"), 1, "tags.conll, line 1"),
@@ -187,7 +166,7 @@ def files(in_temporary_folder):
     ],
 )
 def test_a_wrong_call_prints_an_error_loads_no_model_and_writes_nothing(
-    command, paths, monkeypatch, call, status, message
+    command, checkpoint_directory, monkeypatch, call, status, message
 ):
     def load(*arguments, **options):
         raise AssertionError("a model was loaded")
@@ -196,7 +175,7 @@ def test_a_wrong_call_prints_an_error_loads_no_model_and_writes_nothing(
     monkeypatch.setattr(keras.saving, "load_model", load)
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
-    found, out, err = command(*(part.format(**paths) for part in call))
+    found, out, err = command(*(part.format(model=checkpoint_directory) for part in call))
 
     assert (found, out) == (status, "")
     last_line = err.splitlines()[-1]

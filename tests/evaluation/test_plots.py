@@ -11,7 +11,7 @@ from elmo_tf import Elmo, Embedder
 from elmo_tf.evaluation import plots
 from elmo_tf.evaluation.plots import (
     Mix,
-    TokenSimilarities,
+    checked_sentences,
     draw_mixes,
     draw_sample_efficiency,
     draw_similarities,
@@ -74,11 +74,11 @@ def write_run(tmp_path):
     return write
 
 
-def similarities(tokens, beginnings=(), num_layers=3):
-    """Random similarities, made without a model."""
-    vectors = np.random.default_rng(0).normal(size=(num_layers, len(tokens), 4))
+def similarities(*sentences, num_layers=3):
+    """Sentences with random similarities of their tokens, made without a model."""
+    vectors = np.random.default_rng(0).normal(size=(num_layers, sum(map(len, sentences)), 4))
     vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return TokenSimilarities(tokens, list(beginnings), vectors @ vectors.transpose(0, 2, 1))
+    return sentences, vectors @ vectors.transpose(0, 2, 1)
 
 
 def points(axes):
@@ -97,7 +97,7 @@ def draw_run(write_run):
 PICTURES = {
     "training": (draw_run, [2, 2, 1], ["Training loss", "Speed", ">forward<", ">backward<"]),
     "similarity": (
-        lambda _: draw_similarities(similarities(["a", "$x^2$", "은행"], [1])),
+        lambda _: draw_similarities(*similarities(["a"], ["$x^2$", "은행"])),
         [2, 2, 2, 0],
         ["Layer 0 (without context)", "Layer 2 (top)", "$x^2$", "은행", "cosine similarity"],
     ),
@@ -127,23 +127,15 @@ def test_each_picture_has_its_size_its_lines_and_its_labels(tmp_path, write_run,
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / f"new/{name}.png").read_bytes()
 
 
-def test_characters_without_a_font_are_drawn_with_one_warning(
-    tmp_path, caplog, recwarn, monkeypatch
-):
-    from matplotlib.font_manager import FontEntry, fontManager
-
+def test_characters_without_a_font_are_drawn_with_one_warning(tmp_path, caplog, recwarn):
     assert families(["Größe", "šaty", "ёлка", "λόγος"]) == ["DejaVu Sans"]
-    figure = draw_similarities(similarities([WITHOUT_FONT, "\udcff", "x" * 300]))
+    figure = draw_similarities(*similarities([WITHOUT_FONT, "\udcff", "x" * 300]))
     save_figure(figure, tmp_path / "picture.png")
     assert [record.name for record in caplog.records if record.levelname != "INFO"] == ["absl"]
     assert f"No installed font has {WITHOUT_FONT}" in caplog.text
     assert list(recwarn) == []
     labels = texts(figure.axes[0].get_xticklabels())
     assert labels == [WITHOUT_FONT, r"\udcff", "x" * 15 + "…"]
-    (tmp_path / "broken.ttf").write_text("no font")
-    broken = FontEntry(str(tmp_path / "broken.ttf"), name="A", weight=400)
-    monkeypatch.setattr(fontManager, "ttflist", [broken])
-    assert families([WITHOUT_FONT]) == ["DejaVu Sans"]
 
 
 def test_a_log_and_its_record_are_read(write_run):
@@ -208,10 +200,8 @@ def test_numbers_of_runs_and_missing_quantities_are_errors(write_run):
 @pytest.mark.parametrize(
     ("lines", "record", "end"),
     [
-        (LOG, RECORD, "nonsense\n"),
         (LOG, RECORD, '{"step": 4, "loss": "low"}\n'),
         (LOG, {"perplexity": [3]}, ""),
-        ([], None, '{"step"'),
         ([{"loss": 1.0}], None, ""),
     ],
 )
@@ -225,38 +215,39 @@ def test_damaged_logs_and_records_are_errors(write_run, lines, record, end):
 
 
 def test_similarities_are_cosines_of_all_token_pairs(embedder, bilm):
-    found = token_similarities(embedder, ["the cat sat", ["a", "cat"]])
-    assert (found.tokens, found.beginnings) == (["the", "cat", "sat", "a", "cat"], [3])
-    layers = [bilm([tokens])["layers"][0].numpy() for tokens in (found.tokens[:3], ["a", "cat"])]
+    sentences = checked_sentences(["the cat sat", ["a", "cat"]])
+    found = token_similarities(embedder, sentences)
+    assert sentences == [["the", "cat", "sat"], ["a", "cat"]]
+    layers = [bilm([tokens])["layers"][0].numpy() for tokens in sentences]
     for layer, vectors in enumerate(np.concatenate(layers, axis=1)):
         norms = np.linalg.norm(vectors, axis=1)
         expected = vectors @ vectors.T / np.outer(norms, norms)
-        np.testing.assert_allclose(found.cosines[layer], expected, atol=1e-5)
-    assert np.abs(found.cosines).max() <= 1
+        np.testing.assert_allclose(found[layer], expected, atol=1e-5)
+    assert np.abs(found).max() <= 1
 
 
-def test_wrong_sentences_and_embedders_are_refused(embedder, bilm):
+def test_wrong_sentences_and_embedders_are_refused(bilm):
     for sentences, message in (
         (["a b", " "], "Sentence 2 has no tokens"),
-        (["a b", []], "Sentence 2 has no tokens"),
         ([], "1 to 60 tokens.*Received: 0"),
         (["a " * 30, "b " * 31], "1 to 60 tokens.*Received: 61"),
     ):
         with pytest.raises(ValueError, match=message):
-            token_similarities(embedder, sentences)
+            checked_sentences(sentences)
     with pytest.raises(ValueError, match=r"must return all layers.*Received: 'average'"):
-        token_similarities(Embedder(bilm, layers="average"), ["a"])
+        token_similarities(Embedder(bilm, layers="average"), [["a"]])
 
 
 @pytest.mark.parametrize(("num_tokens", "num_layers"), [(60, 1), (9, 7)])
 def test_heat_maps_show_the_numbers_and_stay_within_the_picture(num_tokens, num_layers):
-    given = similarities(["tokens"] * num_tokens, [1, 3], num_layers)
-    figure = draw_similarities(given)
+    tokens = ["tokens"] * num_tokens
+    given = similarities(tokens[:1], tokens[1:3], tokens[3:], num_layers=num_layers)
+    figure = draw_similarities(*given)
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     panels = [axes for axes in figure.axes if axes.images]
     assert len({axes.images[0].get_clim() for axes in panels}) == 1
-    for axes, cosines in zip(panels, given.cosines, strict=True):
+    for axes, cosines in zip(panels, given[1], strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), cosines)
         assert [line.get_xydata()[0, 1] for line in axes.lines[::2]] == [0.5, 2.5]
         boxes = [label.get_window_extent(renderer) for label in axes.get_yticklabels()]
@@ -272,14 +263,14 @@ def test_shares_are_the_softmax_of_the_weights(bilm):
     elmo.mixes[1].layer_weights.assign(np.log([1.0, 2.0, 5.0]))
     elmo.mixes[1].scaling.assign(3.0)
 
-    first, second = mixes_of("ner", elmo, ["input", "output"])
+    first, second = mixes_of("ner", elmo)
 
     assert (first.name, second.name) == ("ner, input", "ner, output")
     np.testing.assert_allclose(first.shares, [1 / 3] * 3)
     np.testing.assert_allclose(second.shares, [1 / 8, 2 / 8, 5 / 8], rtol=1e-6)
     assert second.scale == 3
     with pytest.raises(ValueError, match="pos only uses the top layer: there is no mix"):
-        mixes_of("pos", Elmo(bilm, top_only=True), ["input"])
+        mixes_of("pos", Elmo(bilm, top_only=True))
 
 
 def test_each_mix_is_a_row_with_its_shares_and_its_scale():

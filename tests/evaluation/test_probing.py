@@ -1,10 +1,13 @@
 import random
 
 import keras
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from elmo_tf import BiLM, BiLMConfig, Embedder
-from elmo_tf.evaluation import probe
+from elmo_tf.evaluation import probe, probing
+from elmo_tf.evaluation.probing import LinearClassifier, whitening
 from elmo_tf.tasks.tagging.reader import TaggedSentence
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -42,15 +45,15 @@ def test_data_are_counted_and_the_baseline_uses_the_most_frequent_tags(embedder)
     found = probe(embedder, TRAIN, TEST)
 
     # the/D saw/V saw/V a/D house/N cats/N sleep/N well/N: "saw" is mostly V; N is the commonest.
-    assert found.to_json()["baseline"] == {"all": 5 / 8, "known": 4 / 5, "unknown": 1 / 3}
-    assert found.tags == 3
-    assert (found.train_sentences, found.train_tokens) == (2, 9)
-    assert (found.test_sentences, found.test_tokens) == (2, 8)
-    assert found.test_unknown == 3
-    assert found.test_unseen_tags == 1  # ADV
-    assert [one.layer for one in found.layers] == [0, 1, 2]
-    for one in found.layers:
-        assert one.accuracy.unknown <= 2 / 3
+    assert found["baseline"] == {"all": 5 / 8, "known": 4 / 5, "unknown": 1 / 3}
+    assert found["tags"] == 3
+    assert (found["train_sentences"], found["train_tokens"]) == (2, 9)
+    assert (found["test_sentences"], found["test_tokens"]) == (2, 8)
+    assert found["test_unknown"] == 3
+    assert found["test_unseen_tags"] == 1  # ADV
+    assert [one["layer"] for one in found["layers"]] == [0, 1, 2]
+    for one in found["layers"]:
+        assert one["accuracy"]["unknown"] <= 2 / 3
 
 
 def test_only_layers_above_0_depend_on_the_context(wide_embedder):
@@ -58,13 +61,14 @@ def test_only_layers_above_0_depend_on_the_context(wide_embedder):
 
     found = probe(wide_embedder, train, test, c=10.0, max_iterations=1000)
 
-    tokens_alone, first, _ = (one.accuracy.all for one in found.layers)
-    assert tokens_alone == pytest.approx(found.baseline.all, abs=0.05)
-    assert first > 0.9 > found.baseline.all + 0.2
-    assert all(one.converged and 1 < one.iterations < 1000 for one in found.layers)
-    assert all(one.accuracy.unknown is None for one in found.layers)
-    assert all(one.accuracy.known == one.accuracy.all for one in found.layers)
-    assert found.baseline.unknown is None
+    accuracies = [one["accuracy"] for one in found["layers"]]
+    tokens_alone, first, _ = (accuracy["all"] for accuracy in accuracies)
+    assert tokens_alone == pytest.approx(found["baseline"]["all"], abs=0.05)
+    assert first > 0.9 > found["baseline"]["all"] + 0.2
+    assert all(one["converged"] and 1 < one["iterations"] < 1000 for one in found["layers"])
+    for accuracy in (*accuracies, found["baseline"]):
+        assert accuracy["unknown"] is None
+        assert accuracy["known"] == accuracy["all"]
 
 
 def test_large_training_data_are_sampled_by_sentence_with_the_seed(embedder, caplog):
@@ -74,20 +78,19 @@ def test_large_training_data_are_sampled_by_sentence_with_the_seed(embedder, cap
 
     drawn = [probe(embedder, train, test, max_train_tokens=20, seed=seed) for seed in (0, 0, 1)]
 
-    assert [(one.train_sentences, one.train_tokens) for one in drawn] == [(6, 18)] * 3
+    assert [(one["train_sentences"], one["train_tokens"]) for one in drawn] == [(6, 18)] * 3
     # Tokens of sentences that were not sampled are unknown.
-    assert [one.test_unknown for one in drawn] == [34] * 3
-    shares = [one.baseline.known for one in drawn]
+    assert [one["test_unknown"] for one in drawn] == [34] * 3
+    shares = [one["baseline"]["known"] for one in drawn]
     assert shares[0] == shares[1] != shares[2]
     assert "trained on 6 of the 40 sentences, sampled with seed 0" in caplog.text
-    assert probe(embedder, train, test, max_train_tokens=1).train_sentences == 1
+    assert probe(embedder, train, test, max_train_tokens=1)["train_sentences"] == 1
 
 
 @pytest.mark.parametrize(
     ("train", "test", "settings", "message"),
     [
         ([], TEST, {}, r"There is no token in the training data"),
-        (TRAIN, [TaggedSentence([], [])], {}, r"There is no token in the test data"),
         (
             TRAIN,
             [TaggedSentence(["a", "b"], ["D"])],
@@ -100,11 +103,84 @@ def test_large_training_data_are_sampled_by_sentence_with_the_seed(embedder, cap
             {},
             r"All training tokens have the tag '_'.*--tag-column",
         ),
-        (TRAIN, TEST, {"c": 0.0}, r"`c` must be above 0. Received: 0\.0"),
-        (TRAIN, TEST, {"max_iterations": 0}, r"`max_iterations` must be an integer of at least 1"),
-        (TRAIN, TEST, {"max_train_tokens": 0}, r"`max_train_tokens` must be an integer"),
+        (TRAIN, TEST, {"c": 0.0}, r"`c` above 0\. Received: 200, 500000 and 0\.0"),
+        (TRAIN, TEST, {"max_iterations": 0}, "must be at least 1"),
     ],
 )
 def test_invalid_data_and_settings_are_errors(embedder, train, test, settings, message):
     with pytest.raises(ValueError, match=message):
         probe(embedder, train, test, **settings)
+
+
+@pytest.mark.parametrize(("dtype", "shift"), [(np.float32, 0), (np.float16, 100)])
+def test_whitened_vectors_have_zero_mean_and_identity_covariance(monkeypatch, dtype, shift):
+    monkeypatch.setattr(probing, "_ROWS_PER_CHUNK", 150)
+    rng = np.random.default_rng(0)
+    # Correlated features of different scales, without variance, and repeated.
+    mixed = rng.normal(size=(400, 5)) @ rng.normal(size=(5, 5)) * [1, 1e3, 0.1, 1, 3] + 100 - shift
+    vectors = np.hstack([mixed, np.full((400, 1), 7), mixed]).astype(dtype)
+
+    mean, matrix = whitening(vectors)
+
+    white = (vectors - mean) @ matrix
+    assert white.shape == (400, 5)
+    np.testing.assert_allclose(white.mean(0), np.zeros(5), atol=1e-4)
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(5), atol=1e-3)
+    same = np.full((3, 5), 2.5, np.float32)
+    mean, matrix = whitening(same)
+    np.testing.assert_array_equal((same - mean) @ matrix, np.zeros((3, 1)))
+
+
+MEANS = np.array([[0.0, 1.0], [1.5, -0.5], [-1.0, -1.0]])
+
+
+def examples(count, seed=0):
+    """Points of three overlapping clouds; one feature is 100 times as large as the other."""
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(0, 3, count)
+    points = MEANS[classes] + rng.normal(0, 0.8, (count, 2))
+    return (points * [1, 100] + [7, -30]).astype(np.float32), classes
+
+
+@pytest.mark.parametrize("c", [10.0, 0.01])
+def test_the_minimum_is_found_on_decorrelated_features(c, monkeypatch):
+    monkeypatch.setattr(probing, "_ROWS_PER_CHUNK", 150)
+    points, classes = examples(400)
+    others, _ = examples(3000, seed=1)
+    mean = points.mean(0, np.float64)
+    # All ways to decorrelate differ by a rotation, which does not change the minimum.
+    covariance = np.cov(points.astype(np.float64).T, bias=True)
+    matrix = np.linalg.inv(np.linalg.cholesky(covariance)).T
+    exact = LogisticRegression(C=c, tol=1e-9, max_iter=4000).fit((points - mean) @ matrix, classes)
+    expected = exact.predict((others - mean) @ matrix)
+
+    classifier = LinearClassifier(points, classes, c, max_iterations=100)
+
+    assert classifier.converged
+    assert 1 < classifier.iterations < 100
+    # Only points between two classes may differ.
+    assert (classifier.predict(others) != expected).mean() < 0.01
+    stopped = LinearClassifier(points, classes, c, max_iterations=2)
+    assert (stopped.iterations, stopped.converged) == (2, False)
+
+
+def test_features_that_vary_only_by_rounding_are_ignored():
+    points, classes = examples(300)
+    rounded = np.float32(1000) + np.random.default_rng(2).choice([0, 1e-4], (300, 1))
+
+    classifier = LinearClassifier(np.hstack([points, rounded]), classes, 1.0, 50)
+
+    others, _ = examples(300, seed=1)
+    expected = LinearClassifier(points, classes, 1.0, 50).predict(others)
+    far = np.hstack([others, np.full((300, 1), 990)])
+    np.testing.assert_array_equal(classifier.predict(far), expected)
+
+
+def test_fewer_vectors_than_features_are_supported():
+    vectors = np.random.default_rng(4).normal(size=(10, 50)).astype(np.float16)
+    classes = np.array([0, 1, 2, 1, 0] * 2)
+
+    classifier = LinearClassifier(vectors, classes, 1.0, 100)
+
+    assert classifier.predict(vectors).tolist() == classes.tolist()
+    assert classifier.converged

@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tf.evaluation.visible_text import shortened, visible
+from elmo_tf.evaluation.visible_text import in_context, visible
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,8 @@ def test_invisible_characters_are_escaped(text, shown):
     assert visible(text) == shown
 
 
-def test_long_texts_end_in_an_ellipsis():
-    assert shortened("abcd", 4) == "abcd"
-    assert shortened("abcde", 4) == "abc…"
+def test_a_token_is_marked_in_its_context():
+    tokens = ["a", "|", "c\t", "d"]
+
+    assert in_context(tokens, 1) == r"a **\|** c\t d"
+    assert in_context(tokens, 3, width=1) == r"… c\t **d**"
