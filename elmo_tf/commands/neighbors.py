@@ -74,7 +74,9 @@ def neighbors(
     allowed = "same" if same_word else "other" if other_words else "any"
     found = search.nearest_tokens(embedder, queries, text, layers, top, allowed, stored)
     content = {
-        **{"model": model, "corpus": corpus, "max_tokens": max_tokens},
+        "model": model,
+        "corpus": corpus,
+        "max_tokens": max_tokens,
         "precision": embedder.precision,
         "sentences": len(text),
         "tokens": sum(each.count(" ") + 1 for each in text),
