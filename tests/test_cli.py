@@ -174,7 +174,7 @@ TEXT_READERS = [
     ("evaluate", "{run}", "{text}"),
     ("score", "{run}", "{text}"),
     ("embed", "{run}", "{text}", "v.hdf5"),
-    ("neighbors", "cat", "--index", "i", "--model", "{run}", "--corpus", "{text}"),
+    ("neighbors", "cat", "--model", "{run}", "--corpus", "{text}"),
 ]
 
 
