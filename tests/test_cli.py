@@ -61,22 +61,19 @@ def test_help_is_printed_within_a_second_of_cpu_time(name):
 
 @pytest.mark.more
 def test_the_example_commands_run_in_sequence(command, monkeypatch):
-    """The first one creates its text."""
+    Path("text.txt").write_text("\n".join(LINES * 20) + "\n")
     Path("raw.txt").write_text("The cat sat. It slept.\n")
     for name in ("train.conllu", "dev.conllu"):
         Path(name).write_text("1\tthe\tthe\tDET\n2\tcat\tcat\tNOUN\n")
-    for name in ("semcor.data.xml", "semeval2007.data.xml"):
+    for name in ("a.data.xml", "b.data.xml"):
         write_corpus(Path(name), [["the", word("bank", "bank", "bank%1")]])
-    write_inventory(Path("senses.tsv"), "bank n bank%1")
+    write_inventory(Path("s.tsv"), "bank n bank%1")
     for name in SUBCOMMANDS:
         _, out, _ = command(*name.split(), "--help")
         line = out.splitlines()[0]
-        if "&&" in line:
-            prepare, line = line.split(" && ")
-            subprocess.run(prepare.replace("python3", sys.executable), shell=True, check=True)
         status, _, err = command(*shlex.split(line)[1:])
         assert status == 0, err
-    for name in ("vectors.hdf5", "exported/1/saved_model.pb", "training.png", "similarity.png"):
+    for name in ("vectors.hdf5", "exported/1/saved_model.pb", "training.png", "a.png"):
         assert Path(name).is_file()
 
 
