@@ -34,7 +34,6 @@ REGISTERED = {
     "BCN": "elmo_tf.tasks.classification.model",
     "BiLM": "elmo_tf.models.bilm",
     "BiDAF": "elmo_tf.tasks.question_answering.model",
-    "BiLSTM": "elmo_tf.tasks.layers",
     "BiLSTMClassifier": "elmo_tf.tasks.classification.model",
     "BiRNN": "elmo_tf.tasks.layers",
     "CRF": "elmo_tf.tasks.tagging.crf",

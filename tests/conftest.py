@@ -197,7 +197,7 @@ def _eagerly():
 
     from elmo_tf.tasks import TaskModel
 
-    def call_itself(model, function, names=None):
+    def call_itself(model, function):
         return lambda inputs: function(model.named_inputs(inputs))
 
     before = tf.config.functions_run_eagerly()

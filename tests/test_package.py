@@ -37,8 +37,8 @@ def test_public_names_and_subpackages_are_attributes_of_the_package():
     for name in elmo_tf._SUBPACKAGES:
         assert getattr(elmo_tf, name) is importlib.import_module(f"elmo_tf.{name}")
         assert name in dir(elmo_tf)
-    with pytest.raises(AttributeError, match=r"module 'elmo_tf' has no attribute 'BiLSTM'"):
-        _ = elmo_tf.BiLSTM
+    with pytest.raises(AttributeError, match=r"module 'elmo_tf' has no attribute 'BiRNN'"):
+        _ = elmo_tf.BiRNN
 
 
 def test_all_registered_classes_are_listed_for_lazy_import():

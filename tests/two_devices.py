@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 import elmo_tf
-from task_models import documents, label_lists, new_model, no_dropout, some_inputs
+from task_models import label_lists, new_model, no_dropout, some_inputs
 
 # In the last batch of two, the second device has no sentence.
 SENTENCES = ["the cat sat on the mat", "ein", "Zürich cat 서울"]
@@ -18,25 +18,17 @@ def losses(kind, directory, strategy):
     with strategy.scope():
         keras.utils.set_random_seed(0)
         model = new_model(kind, elmo_tf.load_bilm(directory), **no_dropout(kind))
-        # A step on two devices reads two documents.
-        steps = 2 if kind == "coref" and strategy.num_replicas_in_sync == 1 else None
-        model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=steps))
-    if kind == "coref":
-        arguments = (documents(),)
-        strings = documents()
-    else:
-        x, y = some_inputs(kind, SENTENCES), label_lists(model, [0, 1, 3])
-        arguments = x, y, 2
-        strings = tf.data.Dataset.from_tensor_slices((x, tf.ragged.constant(y)))
-        strings = strings.ragged_batch(2)
+        model.compile(keras.optimizers.SGD(0.1))
+    x, y = some_inputs(kind, SENTENCES), label_lists(model, [0, 1, 3])
+    arguments = x, y, 2
+    strings = tf.data.Dataset.from_tensor_slices((x, tf.ragged.constant(y)))
+    strings = strings.ragged_batch(2)
     runs = [arguments, (strings,), (strings.map(model.preprocess).cache(),)]
     if strategy.num_replicas_in_sync == 1:
         runs = [arguments] * 3
     found = [model.fit(*run, shuffle=False, verbose=0).history["loss"][0] for run in runs]
-    if kind == "coref":
-        return [*found, model.evaluate(*arguments, verbose=0)]
-    split = model.fit(*arguments, validation_split=0.4, shuffle=False, verbose=0).history
-    return [*found, *split["loss"], *split["val_loss"]]
+    both = model.fit(*arguments, validation_data=(x, y), shuffle=False, verbose=0).history
+    return [*found, *both["loss"], *both["val_loss"]]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from elmo_tf import REGISTERED
 from elmo_tf.lazy import lazy_names
 
 __all__ = (
-    *("BCN", "BiDAF", "BiLSTM", "BiLSTMClassifier", "BiRNN", "CRF", "CRFTagger"),
+    *("BCN", "BiDAF", "BiLSTMClassifier", "BiRNN", "CRF", "CRFTagger"),
     *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Ensemble", "Maxout", "PropositionTagger"),
     *("SRLTagger", "TaskModel", "TokenVectors", "WordEmbedding", "load_task"),
 )

@@ -7,7 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.embedding.stored_layers import StoredLayers
-from elmo_tf.tasks.task_model import NO_TAG, TaskModel
+from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.text_model import NO_TAG
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.corpus import prefetch
 from elmo_tf.text.reading import encode

@@ -1,6 +1,7 @@
 """The settings of a task training run."""
 
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+import itertools
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 from cyclopts import Parameter
@@ -27,31 +28,19 @@ RECORD_FILE = "task.json"
 PREDICATES_FOLDER = "predicates"
 
 
-class _Facts(NamedTuple):
-    """What the settings need of a task of `registry.TASKS`.
-
-    files: description of its files.
-    models: the names of its models, the default first.
-    elmo_dropout: default dropout rate of the ELMo vectors, as published. The models of tasks with 0
-        apply dropout to all token vectors.
-    """
-
-    files: str
-    models: tuple[str, ...]
-    elmo_dropout: float = 0.0
-
-
-_TASKS = {
-    "ner": _Facts("named entities (CoNLL columns)", ("crf",)),
-    "pos": _Facts("parts of speech (CoNLL columns)", ("crf",)),
-    "sst": _Facts("sentiment (bracketed trees)", ("bcn", "bilstm")),
-    "snli": _Facts("entailment (JSON lines)", ("esim",)),
-    "classify": _Facts("text classification (.tsv or .csv)", ("bcn", "bilstm")),
-    "squad": _Facts("question answering (JSON of SQuAD 1.1)", ("bidaf",), 0.5),
-    "srl": _Facts("semantic roles (columns of CoNLL or PropBank)", ("srl",), 0.1),
-    "coref": _Facts("coreference (CoNLL columns)", ("coref",), 0.5),
+# The models of each task of `registry.TASKS`, the default first.
+_MODELS = {
+    "ner": ("crf",),
+    "pos": ("crf",),
+    "sst": ("bcn", "bilstm"),
+    "snli": ("esim",),
+    "classify": ("bcn", "bilstm"),
+    "squad": ("bidaf",),
+    "srl": ("srl",),
+    "coref": ("coref",),
 }
-_MODELS = dict.fromkeys(model for task in _TASKS.values() for model in task.models)
+# As published. The models of the other tasks apply dropout to all token vectors.
+_ELMO_DROPOUT = {"squad": 0.5, "srl": 0.1, "coref": 0.5}
 # Settings that only some tasks have.
 _ONLY_FOR = {
     "format": ("ner", "pos"),
@@ -64,7 +53,7 @@ _ONLY_FOR = {
     "label_column": ("classify",),
     "max_tokens": ("squad", "srl"),
     "window": ("coref",),
-    "batch_size": tuple(task for task in _TASKS if task != "coref"),
+    "batch_size": tuple(task for task in _MODELS if task != "coref"),
 }
 _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 
@@ -157,7 +146,7 @@ class TaskConfig:
         "patience",
     )
 
-    task: Literal[*_TASKS]
+    task: Literal[*_MODELS]
     train: Annotated[Texts, pydantic.Field(min_length=1)]
     dev: Annotated[Texts, pydantic.Field(min_length=1)]
     workdir: Text
@@ -172,7 +161,7 @@ class TaskConfig:
     layer_norm: bool = False
     fine_tune: bool = False
     precision: Literal["float32", "bfloat16"] = "float32"
-    model: Literal[*_MODELS] | None = None
+    model: Literal[*dict.fromkeys(itertools.chain(*_MODELS.values()))] | None = None
     word_vectors: Text | None = None
     word_dim: Natural = 50
     lowercase: bool = False
@@ -206,17 +195,17 @@ class TaskConfig:
         return resumed_settings(cls, given)
 
     def __post_init__(self):
-        task = _TASKS[self.task]
+        models = _MODELS[self.task]
         check_exclusive(self)
         fill_settings(
             self,
-            model=next(iter(task.models)),
-            elmo_dropout=task.elmo_dropout,
+            model=models[0],
+            elmo_dropout=_ELMO_DROPOUT.get(self.task, 0.0),
             learning_rate=_LEARNING_RATES[self.optimizer],
         )
-        if self.model not in task.models:
+        if self.model not in models:
             raise ValueError(
-                f"`model` must be one of {', '.join(task.models)} for {self.task}. "
+                f"`model` must be one of {', '.join(models)} for {self.task}. "
                 f"Received: {self.model!r}"
             )
         self._check_together()

@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.layers.char_cnn import CharCNN, cut_characters
 from elmo_tf.models.token_ids import distinct_rows
 from elmo_tf.tasks.word_vectors import WordVectors
@@ -51,19 +50,18 @@ class WordEmbedding(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(dim, "dim", ge=1)
+        if dim < 1:
+            raise ValueError(f"`dim` must be at least 1. Received: {dim!r}")
         self.words = tuple(words)
         if not self.words:
             raise ValueError("`words` is empty. Pass at least one word.")
         self.dim = dim
         self.lowercase = lowercase
-        if num_trained is not None:
-            check_int(num_trained, "num_trained", ge=0)
-            if num_trained > len(self.words):
-                raise ValueError(
-                    f"`num_trained` must be at most the number of words, {len(self.words)}. "
-                    f"Received: {num_trained}"
-                )
+        if num_trained is not None and not 0 <= num_trained <= len(self.words):
+            raise ValueError(
+                f"`num_trained` must be at most the number of words, {len(self.words)}. "
+                f"Received: {num_trained}"
+            )
         self.num_trained = num_trained
         # Id 0 is padding, 1 any other word.
         self.lookup = keras.layers.StringLookup(
@@ -87,7 +85,6 @@ class WordEmbedding(keras.layers.Layer):
         Raises:
             ValueError: no word has this count, or see the layer.
         """
-        check_int(min_count, "min_count", ge=1)
         counts = word_counts(texts, kwargs.get("lowercase", False))
         words = [word for word, count in counts.most_common() if count >= min_count]
         return cls(words, dim, **kwargs)
@@ -219,7 +216,10 @@ class CharacterEmbedding(keras.layers.Layer):
             filters, embedding_dim, activation, dtype=self.dtype_policy, name="char_cnn"
         )
         self._max_width = max(width for width, _ in self.char_cnn.filters)
-        check_int(max_chars, "max_chars", max(3, self._max_width))
+        if max_chars < max(3, self._max_width):
+            raise ValueError(
+                f"`max_chars` must be at least {max(3, self._max_width)}. Received: {max_chars!r}"
+            )
         self.max_chars = max_chars
         self.supports_jit = False  # strings
 

@@ -21,7 +21,7 @@ class Ensemble:
     | `CRFTagger` | marginals of the tags; the prediction is the sequence with the highest product |
     | `CoreferenceModel` | mention scores, which select the spans, and then antecedent scores |
 
-    It has the methods `predictions`, `compiled_predictions` and `predict_lists` of its members.
+    It has the methods `predictions` and `predict_lists` of its members.
     Inputs must be strings. The biLM is computed once for all members. Predicted tags follow the
     scheme. The tags with the highest marginals can differ from the most probable sequence, which a
     `CRFTagger` alone predicts, even if all members are equal.
@@ -78,22 +78,18 @@ class Ensemble:
         inputs = self.with_layers(self.named_inputs(inputs))
         return self.members[0].joint_predictions(self.members, inputs)
 
-    @functools.cached_property
-    def compiled_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """`predictions` as a graph that is traced once for all shapes."""
-        return self.as_graph(self.predictions)
-
     def predict_lists(self, inputs: Any) -> list[Any]:
         """See `TaskModel`."""
-        return self.members[0].as_lists(self._compiled_lists(inputs))
+        return self.members[0].as_lists(self._listed_predictions(inputs))
 
     @functools.cached_property
-    def _compiled_lists(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        return self.as_graph(self.predictions, self.members[0].listed)
+    def _listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        first = self.members[0]
+        return self.as_graph(lambda inputs: first.only_listed(self.predictions(inputs)))
 
-    def as_graph(self, *arguments: Any) -> Callable[[Any], dict[str, tf.Tensor]]:
+    def as_graph(self, function: Callable) -> Callable[[Any], dict[str, tf.Tensor]]:
         """See `TaskModel`."""
-        return self.members[0].as_graph(*arguments)
+        return self.members[0].as_graph(function)
 
 
 def check_same(names: Sequence[str], what: str, values: Sequence[Sequence[str]]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.cell_rnn import CELLS, CellRNN
 from elmo_tf.layers.projected_lstm import ProjectedLSTM
 
@@ -80,7 +79,11 @@ def masked_min(vectors: Any, mask: Any) -> Any:
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class BiRNN(keras.layers.Layer):
-    """A bidirectional recurrence.
+    """A bidirectional recurrence, by default of an LSTM without projection or clipping.
+
+    With cell "lstm", it is equivalent to `keras.layers.Bidirectional(keras.layers.LSTM(units,
+    return_sequences=True))`, but faster to train on CPUs. It can also be used several times in a
+    saved model, where Keras' wrapper may confuse the weights.
 
     Args:
         units: int >= 1. Width of each direction.
@@ -109,7 +112,8 @@ class BiRNN(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_choice(cell, "cell", ("lstm", *CELLS))
+        if cell not in ("lstm", *CELLS):
+            raise ValueError(f"`cell` must be lstm, {', '.join(CELLS)}. Received: {cell!r}")
         if cell == "lstm" and (dropout or learn_initial_state):
             raise ValueError('`dropout` and `learn_initial_state` are not for cell "lstm".')
         self.units = units
@@ -150,24 +154,3 @@ class BiRNN(keras.layers.Layer):
             "dropout": self.dropout_rate,
             "learn_initial_state": self.learn_initial_state,
         }
-
-
-@keras.saving.register_keras_serializable(package="elmo_tf")
-class BiLSTM(BiRNN):
-    """A bidirectional LSTM without projection or clipping.
-
-    Equivalent to `keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))`, but
-    faster to train on CPUs. It can also be used several times in a saved model, where Keras'
-    wrapper may confuse the weights.
-
-    Args:
-        units: int >= 1. Width of each direction.
-
-    Call arguments, Returns, Raises: see `BiRNN`.
-    """
-
-    def __init__(self, units: int, **kwargs):
-        super().__init__(units, **kwargs)
-
-    def get_config(self):
-        return {**keras.layers.Layer.get_config(self), "units": self.units}

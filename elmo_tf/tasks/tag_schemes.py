@@ -5,12 +5,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.text.sentence_files import is_utf_8
 
 OUTSIDE = "O"
-SCHEMES = ("BIO", "IOB1", "BIOUL")
 _LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL"}
+SCHEMES = tuple(_LETTERS)
 # The letter and type of the positions before the first tag and after the last.
 _EDGE = (OUTSIDE, "")
 # Brackets that open, with their roles; `*` for the token; brackets that close.
@@ -59,8 +58,7 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
         TokenError: a tag does not belong to the scheme, or is not allowed at its position.
         ValueError: an unknown scheme.
     """
-    check_choice(scheme, "scheme", SCHEMES)
-    parts = [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
+    parts = _parts_of(tags, scheme)
     for position, (before, after) in enumerate(itertools.pairwise([_EDGE, *parts, _EDGE])):
         if not _may_follow(before, after, scheme):
             raise _misplaced(tags, position)
@@ -76,7 +74,6 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
 
 def tags_of(spans: Iterable[Span], num_tokens: int, scheme: str) -> list[str]:
     """The tags of BIO or BIOUL that mark spans; the spans must not overlap. See `spans_of`."""
-    check_choice(scheme, "scheme", ("BIO", "BIOUL"))
     tags = [OUTSIDE] * num_tokens
     for label, first, end in spans:
         last = end - 1
@@ -114,8 +111,7 @@ def constraints_of(tags: Sequence[str], scheme: str) -> TagConstraints:
         TokenError: a tag does not belong to the scheme.
         ValueError: an unknown scheme.
     """
-    check_choice(scheme, "scheme", SCHEMES)
-    parts = [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
+    parts = _parts_of(tags, scheme)
     return TagConstraints(
         [_may_follow(_EDGE, tag, scheme) for tag in parts],
         [[_may_follow(before, tag, scheme) for tag in parts] for before in parts],
@@ -191,6 +187,12 @@ def _misplaced(tags: Sequence[str], position: int) -> TokenError:
         return TokenError(position - 1, f"{tags[-1]} may not come last.")
     where = f"follow {tags[position - 1]}" if position else "come first"
     return TokenError(position, f"{tags[position]} may not {where}.")
+
+
+def _parts_of(tags: Sequence[str], scheme: str) -> list[tuple[str, str]]:
+    if scheme not in SCHEMES:
+        raise ValueError(f"`scheme` must be one of {', '.join(SCHEMES)}. Received: {scheme!r}")
+    return [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
 
 
 def _parts(tag: str, scheme: str, position: int) -> tuple[str, str]:

@@ -9,7 +9,6 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config import PLACEMENTS
-from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.text.inputs import is_token
@@ -55,7 +54,9 @@ class TokenVectors(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_choice(placement, "placement", PLACEMENTS)
+        if placement not in PLACEMENTS:
+            allowed = ", ".join(PLACEMENTS)
+            raise ValueError(f"`placement` must be one of {allowed}. Received: {placement!r}")
         if isinstance(embeddings, keras.layers.Layer):
             raise TypeError(f"`embeddings` must be a list of layers. Received: {embeddings!r}")
         self.embeddings = list(embeddings)

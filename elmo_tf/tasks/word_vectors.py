@@ -116,7 +116,8 @@ def read_word_vectors(path: str | os.PathLike) -> WordVectors:
         OSError: the file cannot be read.
     """
     name = os.fspath(path)
-    expected, dim, lines = _rows(path)
+    lines = _rows(path)
+    expected, dim = next(lines)
     rows: dict[str, int] = {}
     numbers, count, repeated = bytearray(), 0, []
     for place, token, values in progress_over(lines, expected, "reading vectors", "tokens"):
@@ -142,23 +143,20 @@ def read_word_vectors(path: str | os.PathLike) -> WordVectors:
 
 def check_word_vectors(path: str | os.PathLike) -> None:
     """Raises the errors of `read_word_vectors` in the first line of a file."""
-    for place, _, values in itertools.islice(_rows(path)[2], 1):
+    for place, _, values in itertools.islice(_rows(path), 1, 2):
         _vector(values, f"{os.fspath(path)}, {place}")
 
 
-# The number of vectors in the header or None, the dimension, and for each vector its place in the
-# file, its token and its numbers.
-_Rows = tuple[int | None, int, Iterator[tuple[str, str, Any]]]
+def _rows(path: str | os.PathLike) -> Iterator[Any]:
+    """Yields the number of vectors in the header, or None, and their dimension; then the vectors.
+
+    For each vector: its place in the file, its token and its numbers.
+    """
+    is_binary = os.fspath(path).lower().removesuffix(".gz").endswith(".bin")
+    return (_binary_rows if is_binary else _text_rows)(path)
 
 
-def _rows(path: str | os.PathLike) -> _Rows:
-    if not os.fspath(path).lower().removesuffix(".gz").endswith(".bin"):
-        return _text_rows(path)
-    rows = _binary_rows(path)
-    return *next(rows), rows
-
-
-def _text_rows(path: str | os.PathLike) -> _Rows:
+def _text_rows(path: str | os.PathLike) -> Iterator[Any]:
     name = os.fspath(path)
     # Without the trailing space of word2vec.
     stripped = ((number, line.rstrip(" \r\n")) for number, line in enumerate(read_lines(path), 1))
@@ -166,23 +164,20 @@ def _text_rows(path: str | os.PathLike) -> _Rows:
     first = next(lines, None)
     if first is None:
         raise ValueError(f"{name} has no vectors: it is empty.")
-    header = re.fullmatch(r"(\d+) (\d+)", first[1])
-    if header:
+    if header := re.fullmatch(r"(\d+) (\d+)", first[1]):
         expected, dim = map(int, header.groups())
     else:
         expected, dim = None, first[1].count(" ")
         lines = itertools.chain([first], lines)
     if not dim:
         raise ValueError(f"{name}, line 1: not a token followed by numbers: {first[1][:80]!r}.")
-    places = ((f"line {number}", line) for number, line in lines)
-    return expected, dim, ((place, *_cut(line, dim, f"{name}, {place}")) for place, line in places)
+    yield expected, dim
+    for number, line in lines:
+        yield f"line {number}", *_cut(line, dim, f"{name}, line {number}")
 
 
 def _binary_rows(path: str | os.PathLike) -> Iterator[Any]:
-    """Yields the number of vectors and their dimension, then the rows of word2vec's binary format.
-
-    A row is a token, a space, and float32 numbers.
-    """
+    """Rows of word2vec's binary format: a token, a space, and float32 numbers."""
     name = os.fspath(path)
     try:
         with gzip.open(path) if is_compressed(path) else open(path, "rb") as file:

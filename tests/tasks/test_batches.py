@@ -4,7 +4,7 @@ import pytest
 from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.coreference import DocumentBatches
 from elmo_tf.tasks.coreference.reader import Document, part_of_document
-from elmo_tf.tasks.task_model import NO_TAG
+from elmo_tf.tasks.text_model import NO_TAG
 from task_models import new_model
 
 TEXTS = [(["the"] * length,) for length in (3, 9, 1, 4, 1, 5, 9, 2)]

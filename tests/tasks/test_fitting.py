@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import keras
@@ -13,9 +14,9 @@ import tensorflow as tf
 from elmo_tf.tasks import BiLSTMClassifier
 from task_models import (
     SENTENCES,
+    documents,
     embeddings,
     every_kind,
-    every_model,
     label_lists,
     new_model,
     no_dropout,
@@ -105,7 +106,7 @@ def losses_on_devices(checkpoint_directory, request):
 
 
 @pytest.mark.more
-@every_model
+@every_kind
 def test_two_devices_train_as_one_does(kind, losses_on_devices):
     one, two = losses_on_devices[kind]
     assert len(set(one)) == len(one)  # each epoch changes the weights
@@ -117,3 +118,11 @@ def test_class_weights_are_only_for_models_with_one_label_per_example():
     model.compile("sgd")
     with pytest.raises(ValueError, match="`class_weight` needs a model with one label per example"):
         model.fit(padded(SENTENCES), truth("tagger"), class_weight={0: 0.5, 1: 1, 2: 1})
+
+
+def test_a_coreference_model_refuses_several_devices(monkeypatch):
+    model = new_model("coref")
+    several = types.SimpleNamespace(num_replicas_in_sync=2)
+    monkeypatch.setattr(type(model), "distribute_strategy", several)
+    with pytest.raises(ValueError, match="is trained on one device"):
+        model.evaluate(documents())

@@ -10,9 +10,9 @@ from elmo_tf.tasks import BiLSTMClassifier, CharacterEmbedding, WordEmbedding
 from task_models import KINDS, SENTENCES, embeddings, new_model, padded, some_inputs, truth
 
 WRONG = [
-    ("srl", {"num_layers": 0}, "`num_layers` must be an integer of at least 1"),
-    ("coref", {"feature_dim": 0}, "`feature_dim` must be an integer of at least 1"),
-    ("tagger", {"dropout": 1.0}, "`dropout` must be a number >= 0 and < 1"),
+    ("srl", {"num_layers": 0}, "`num_layers` must be at least 1. Received: 0"),
+    ("coref", {"feature_dim": 0}, "`feature_dim` must be at least 1"),
+    ("tagger", {"dropout": 1.5}, "argument `rate`.* between 0 and 1"),
     ("classifier", {"labels": []}, "`labels` is empty"),
     ("classifier", {"labels": ["a", "b", "a"]}, "`labels` has duplicates: a, b, a"),
     ("classifier", {"labels": ["caf\udce9"]}, r"A label is not valid UTF-8: 'caf\\udce9'"),
@@ -24,7 +24,7 @@ WRONG = [
     ("tagger", {"labels": ["B-X", "L-X"], "scheme": "BIOUL"}, "no sequence of 1 tags. Is the"),
     ("srl", {"labels": ["O", "A0"]}, "'A0' is not a tag of BIO"),
     ("srl", {"labels": ["I-A0"]}, "allow no sequence of 1 tags. Is the tag O"),
-    ("coref", {"placement": "output"}, "`placement` must be one of input, none"),
+    ("coref", {"placement": "output"}, "`placement` must be input or none"),
     ("coref", {"span_ratio": 0.0}, r"`span_ratio` must be a number above 0. Received: 0\.0"),
     ("coref", {"mention_loss": -1}, "`mention_loss` must be a number >= 0. Received: -1"),
     ("coref", {"genres": "news"}, "`genres` must be a list of names. Received: 'news'"),
@@ -56,9 +56,9 @@ def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
     ("layer_class", "arguments", "message"),
     [
         (WordEmbedding, ([], 3), "`words` is empty"),
-        (WordEmbedding, (["a"], 0), "`dim` must be an integer of at least 1"),
+        (WordEmbedding, (["a"], 0), "`dim` must be at least 1"),
         (WordEmbedding, (["a"], 3, False, 2), "`num_trained` must be at most the number of words"),
-        (CharacterEmbedding, (((5, 2),), 16, "relu", 4), "`max_chars` must be an integer of at le"),
+        (CharacterEmbedding, (((5, 2),), 16, "relu", 4), "`max_chars` must be at least 5"),
     ],
 )
 def test_invalid_arguments_of_embeddings_are_refused(layer_class, arguments, message):

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from elmo_tf import char_ids
 from elmo_tf.layers import CharCNN
-from elmo_tf.tasks import BiLSTM, CharacterEmbedding, WordEmbedding
+from elmo_tf.tasks import BiRNN, CharacterEmbedding, WordEmbedding
 from elmo_tf.tasks.word_vectors import WordVectors
 
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
@@ -126,7 +126,7 @@ def as_keras_weights(lstm):
 
 @pytest.mark.parametrize("training", [False, True])
 def test_outputs_equal_those_of_keras_bidirectional_lstm(training):
-    layer = BiLSTM(4)
+    layer = BiRNN(4)
     layer.build((None, None, 3))
     theirs = keras.layers.Bidirectional(keras.layers.LSTM(4, return_sequences=True))
     theirs.build((None, None, 3))
@@ -142,7 +142,7 @@ def test_several_bilstms_in_a_model_are_saved_with_separate_weights(keras_round_
     inputs = keras.Input((None, 3))
     hidden = inputs
     for _ in range(6):
-        hidden = BiLSTM(2)(hidden)
+        hidden = BiRNN(2)(hidden)
     model = keras.Model(inputs, hidden)
 
     loaded = keras_round_trip(model)

@@ -1,19 +1,69 @@
 """BCN and a biLSTM baseline: models that classify sentences."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import layers, ops
 
-from elmo_tf.config_checks import check_bool, check_int, check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.tasks.label_models import Classifier
-from elmo_tf.tasks.layers import BiLSTM, masked_max, masked_min, masked_softmax, soft_alignment
-from elmo_tf.tasks.task_model import with_elmo
+from elmo_tf.tasks.layers import BiRNN, masked_max, masked_min, masked_softmax, soft_alignment
+from elmo_tf.tasks.task_model import LabelModel, with_elmo
+from elmo_tf.text.inputs import checked
 
 _LOWEST = -1e30  # below any output of a layer
+
+
+class Classifier(LabelModel):
+    """The base class of task models that predict one label per example.
+
+    Call arguments:
+        inputs, training: see `TaskModel`. In `fit`, `y` are labels, or their indices, (batch,).
+
+    Returns:
+        float (batch, label): scores before the softmax.
+
+    Raises:
+        ValueError: an argument is out of its range, or see `LabelModel`.
+    """
+
+    listed = ("label",)
+
+    def _by_index(self, class_weight):
+        names = [key for key in class_weight if isinstance(key, str)]
+        ids = dict(zip(names, self.label_ids(names), strict=True))
+        return {ids.get(key, key): weight for key, weight in class_weight.items()}
+
+    def per_example_loss(self, y, outputs, inputs=None):
+        y = self.targets(y)
+        in_range = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
+        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}. Received"
+        y = checked(y, in_range, message, y)
+        scores = tf.cast(outputs, tf.float32)
+        return keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
+
+    def decoded(self, outputs, inputs):
+        """See `TaskModel`.
+
+        Returns:
+            A dict: "label", string (batch,); "probabilities", float (batch, label).
+        """
+        probabilities = tf.nn.softmax(tf.cast(outputs, tf.float32), axis=-1)
+        names = tf.constant(self.labels)
+        return {
+            "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
+            "probabilities": probabilities,
+        }
+
+    def as_lists(self, predictions):
+        return [label.decode("utf-8") for label in predictions["label"].numpy()]
+
+    def classify(self, inputs: Any) -> list[str]:
+        """Predicts the label of each example; see the call for `inputs`."""
+        return self.predict_lists(inputs)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -43,11 +93,10 @@ class BiLSTMClassifier(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        check_rate(dropout, "dropout")
         dtype = self.dtype_policy
         self.settings = {"units": units, "dropout": dropout}
         self.input_dropout = layers.SpatialDropout1D(dropout, dtype=dtype, name="input_dropout")
-        self.lstm = BiLSTM(units, dtype=dtype, name="bilstm")
+        self.lstm = BiRNN(units, dtype=dtype, name="bilstm")
         self.output_dropout = layers.Dropout(dropout, dtype=dtype, name="output_dropout")
         self.scores = layers.Dense(len(self.labels), dtype=dtype, name="scores")
         self._create_weights()
@@ -104,10 +153,8 @@ class BCN(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        check_rate(dropout, "dropout")
-        check_rate(maxout_dropout, "maxout_dropout")
-        check_int(reduction, "reduction", ge=1)
-        check_bool(batch_norm, "batch_norm")
+        if reduction < 1:
+            raise ValueError(f"`reduction` must be at least 1. Received: {reduction!r}")
         dtype = self.dtype_policy
         self.settings = {
             "units": units,
@@ -118,8 +165,8 @@ class BCN(Classifier):
         }
         self.input_dropout = layers.Dropout(dropout, dtype=dtype, name="input_dropout")
         self.feed_forward = layers.Dense(units, activation="relu", dtype=dtype, name="feed_forward")
-        self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
-        self.integrator = BiLSTM(units, dtype=dtype, name="integrator")
+        self.encoder = BiRNN(units, dtype=dtype, name="encoder")
+        self.integrator = BiRNN(units, dtype=dtype, name="integrator")
         self.attention_scores = layers.Dense(1, dtype=dtype, name="attention_scores")
         width = max(8 * units // reduction, 1)  # four pooled vectors of two directions
         widths = (width, max(width // 2, 1), len(self.labels))
@@ -182,8 +229,6 @@ class Maxout(layers.Layer):
 
     def __init__(self, units: int, num_pieces: int = 4, **kwargs):
         super().__init__(**kwargs)
-        check_int(units, "units", ge=1)
-        check_int(num_pieces, "num_pieces", ge=1)
         self.units = units
         self.num_pieces = num_pieces
         self.pieces = layers.Dense(units * num_pieces, dtype=self.dtype_policy, name="pieces")

@@ -6,7 +6,6 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.coreference.spans import ScoringNetwork
 from elmo_tf.tasks.layers import MASKED_SCORE
 
@@ -60,7 +59,8 @@ class AntecedentScores(layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(max_antecedents, "max_antecedents", ge=1)
+        if max_antecedents < 1:
+            raise ValueError(f"`max_antecedents` must be at least 1. Received: {max_antecedents!r}")
         self.settings = {
             "max_antecedents": max_antecedents,
             "hidden_units": hidden_units,

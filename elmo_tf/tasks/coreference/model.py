@@ -7,7 +7,6 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from elmo_tf.config_checks import check_choice, check_rate, is_number
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.coreference.antecedents import (
     AntecedentScores,
@@ -17,9 +16,8 @@ from elmo_tf.tasks.coreference.antecedents import (
     link_scores,
 )
 from elmo_tf.tasks.coreference.spans import SpanScores, candidates, kept_spans, span_vectors
-from elmo_tf.tasks.label_models import check_distinct
 from elmo_tf.tasks.layers import BiRNN
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.task_model import TaskModel, check_distinct
 from elmo_tf.text.inputs import as_tensor, checked
 
 _PADDING = -1  # of all numbers of a row of gold mentions
@@ -111,13 +109,12 @@ class CoreferenceModel(TaskModel):
         genres: Sequence[str] = (),
         **kwargs,
     ):
-        check_choice(placement, "placement", ("input", "none"))
+        if placement not in ("input", "none"):
+            raise ValueError(f"`placement` must be input or none. Received: {placement!r}")
         super().__init__(embeddings, elmo, placement, **kwargs)
-        check_rate(dropout, "dropout")
-        check_rate(lexical_dropout, "lexical_dropout")
-        if not is_number(span_ratio) or span_ratio <= 0:
+        if span_ratio <= 0:
             raise ValueError(f"`span_ratio` must be a number above 0. Received: {span_ratio!r}")
-        if not is_number(mention_loss) or mention_loss < 0:
+        if mention_loss < 0:
             raise ValueError(f"`mention_loss` must be a number >= 0. Received: {mention_loss!r}")
         if isinstance(genres, str) or not all(isinstance(each, str) and each for each in genres):
             raise ValueError(f"`genres` must be a list of names. Received: {genres!r}")
@@ -155,13 +152,13 @@ class CoreferenceModel(TaskModel):
     def _by_name(self, inputs):
         return dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
 
-    def _batches(self, *data, **options):
-        if self._has_several_devices:
+    def _ready(self, *data):
+        if self.distribute_strategy.num_replicas_in_sync > 1:
             raise ValueError(
                 "A CoreferenceModel is trained on one device: a batch is one document, which Keras "
                 "would divide among several."
             )
-        return super()._batches(*data, **options)
+        return super()._ready(*data)
 
     def named_inputs(self, inputs):
         """See `TaskModel`. Speakers and genre become int32, 0 for unknown."""
@@ -177,8 +174,6 @@ class CoreferenceModel(TaskModel):
         inputs["speakers"] = tf.reshape(table, (0, 0)) if table.shape == (0,) else table
         genre = inputs.get("genre")
         genre = tf.reshape("" if genre is None else genre, (-1,))
-        if genre.dtype.is_integer:  # TensorFlow's empty batch, for a device without a document
-            genre = tf.pad(genre, [[0, tf.maximum(1 - tf.size(genre), 0)]])
         inputs["genre"] = genre
         named = super().named_inputs(inputs)
         if speakers is None:

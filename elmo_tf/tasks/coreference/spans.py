@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.tasks.layers import masked_softmax
 
 # An undecided candidate has its rank, from 1 for the best; a decided one has one of these values.
@@ -58,8 +57,9 @@ class SpanScores(layers.Layer):
         self, max_width: int, hidden_units: int, feature_dim: int, dropout: float, **kwargs
     ):
         super().__init__(**kwargs)
-        check_int(max_width, "max_width", ge=1)
-        check_int(feature_dim, "feature_dim", ge=1)
+        for name, size in (("max_width", max_width), ("feature_dim", feature_dim)):
+            if size < 1:
+                raise ValueError(f"`{name}` must be at least 1. Received: {size!r}")
         self.settings = {
             "max_width": max_width,
             "hidden_units": hidden_units,
@@ -230,8 +230,6 @@ class ScoringNetwork(layers.Layer):
 
     def __init__(self, units: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
-        check_int(units, "hidden_units", ge=1)
-        check_rate(dropout, "dropout")
         self.units = units
         self.dropout_rate = dropout
         dtype = self.dtype_policy

@@ -6,11 +6,10 @@ from typing import ClassVar
 import keras
 from keras import layers, ops
 
-from elmo_tf.config_checks import check_rate
 from elmo_tf.layers.mean_over_tokens import masked_mean
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.tasks.label_models import Classifier
-from elmo_tf.tasks.layers import BiLSTM, masked_max, soft_alignment
+from elmo_tf.tasks.classification.model import Classifier
+from elmo_tf.tasks.layers import BiRNN, masked_max, soft_alignment
 from elmo_tf.tasks.task_model import with_elmo
 
 
@@ -54,16 +53,15 @@ class ESIM(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        check_rate(dropout, "dropout")
         dtype = self.dtype_policy
         self.settings = {"units": units, "dropout": dropout}
         self.input_dropout = layers.SpatialDropout1D(dropout, dtype=dtype, name="input_dropout")
-        self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
+        self.encoder = BiRNN(units, dtype=dtype, name="encoder")
         self.projection = layers.Dense(units, activation="relu", dtype=dtype, name="projection")
         self.composition_dropout = layers.SpatialDropout1D(
             dropout, dtype=dtype, name="composition_dropout"
         )
-        self.composition = BiLSTM(units, dtype=dtype, name="composition")
+        self.composition = BiRNN(units, dtype=dtype, name="composition")
         self.hidden_dropout = layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
         self.hidden = layers.Dense(units, activation="tanh", dtype=dtype, name="hidden")
         self.score_dropout = layers.Dropout(dropout, dtype=dtype, name="score_dropout")

@@ -7,7 +7,6 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.layers import MASKED_SCORE, BiRNN, masked_softmax
 from elmo_tf.tasks.task_model import TaskModel, with_elmo
@@ -111,8 +110,8 @@ class BiDAF(TaskModel):
         **kwargs,
     ):
         super().__init__(embeddings, elmo, placement, **kwargs)
-        check_rate(dropout, "dropout")
-        check_int(max_answer, "max_answer", ge=1)
+        if max_answer < 1:
+            raise ValueError(f"`max_answer` must be at least 1. Received: {max_answer!r}")
         self.settings = {"units": units, "dropout": dropout, "max_answer": max_answer}
         dtype = self.dtype_policy
         self.dropout = layers.SpatialDropout1D(dropout, dtype=dtype, name="dropout")

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from elmo_tf.config_checks import is_int
 from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import warn_of_invalid_utf_8
 from elmo_tf.text.tokenizers import Token
@@ -166,7 +165,7 @@ def _field(place: str, row: Any, field: str, kind: type) -> Any:
     if not isinstance(row, dict):
         raise ValueError(f"{place}: not a JSON object: {repr(row)[:_MAX_SHOWN]}.")
     value = row.get(field)
-    if not (is_int(value) if kind is int else isinstance(value, kind)):
+    if type(value) is not kind:  # True is no integer
         fields = ", ".join(row)[:_MAX_SHOWN] or "none"
         raise ValueError(f"{place}: the {_KINDS[kind]} `{field}` is missing. Fields: {fields}.")
     return value

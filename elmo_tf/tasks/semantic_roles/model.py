@@ -7,14 +7,14 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.layers.cell_rnn import CellRNN
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import check_constraints, constrained, zero_weights
 from elmo_tf.tasks.tagging.model import Tagger
-from elmo_tf.tasks.task_model import NO_TAG, with_elmo
+from elmo_tf.tasks.task_model import with_elmo
+from elmo_tf.tasks.text_model import NO_TAG
 from elmo_tf.text.inputs import checked, count_tokens
 
 _STDDEV = 0.01  # of the initial predicate embedding and output weights
@@ -76,8 +76,8 @@ class SRLTagger(Tagger):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        check_int(num_layers, "num_layers", ge=1)
-        check_int(predicate_dim, "predicate_dim", ge=1)
+        if num_layers < 1:
+            raise ValueError(f"`num_layers` must be at least 1. Received: {num_layers!r}")
         self.settings = {
             "units": units,
             "num_layers": num_layers,

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from absl import logging
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.tasks.reading import naming_line, naming_row
 from elmo_tf.tasks.tag_schemes import (
     BRACKETS,
@@ -123,7 +122,8 @@ def read_propositions(
         OSError: the file cannot be read.
     """
     if isinstance(layout, str):
-        check_choice(layout, "layout", LAYOUTS)
+        if layout not in LAYOUTS:
+            raise ValueError(f"`layout` must be one of {', '.join(LAYOUTS)}. Received: {layout!r}")
         layout = LAYOUTS[layout]
     propositions: list[Proposition] = []
     sentences: list[list[str]] = []

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.tag_schemes import TagConstraints
 
 # The score of a forbidden tag: below any sum of scores, and finite, so that sums are never NaN.
@@ -63,7 +62,6 @@ class CRF(keras.layers.Layer):
 
     def __init__(self, num_tags: int, constraints: TagConstraints | None = None, **kwargs):
         super().__init__(**kwargs)
-        check_int(num_tags, "num_tags", ge=1)
         self.num_tags = num_tags
         self.constraints = None if constraints is None else TagConstraints(*constraints)
         if self.constraints is not None:

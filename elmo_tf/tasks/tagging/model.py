@@ -11,11 +11,9 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from elmo_tf.config_checks import check_rate
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.tasks.label_models import LabelModel
-from elmo_tf.tasks.layers import BiLSTM
+from elmo_tf.tasks.layers import BiRNN
 from elmo_tf.tasks.tag_schemes import constraints_of
 from elmo_tf.tasks.tagging.crf import (
     CRF,
@@ -25,8 +23,13 @@ from elmo_tf.tasks.tagging.crf import (
     tag_marginals,
     zero_weights,
 )
-from elmo_tf.tasks.task_model import NO_TAG, SMALLEST, with_elmo
+from elmo_tf.tasks.task_model import SMALLEST, LabelModel, with_elmo
+from elmo_tf.tasks.text_model import NO_TAG
 from elmo_tf.text.inputs import checked, is_token
+
+
+class BiLSTM(BiRNN):
+    """A `BiRNN` whose class has the name that files of version 0.3 have for layers in lists."""
 
 
 class Tagger(LabelModel):
@@ -146,7 +149,6 @@ class CRFTagger(Tagger):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        check_rate(dropout, "dropout")
         if not isinstance(units, tuple | list) or not units:
             raise ValueError(f"`units` must have one width per biLSTM. Received: {units!r}")
         self.settings = {"units": list(units), "dropout": dropout, "scheme": scheme}

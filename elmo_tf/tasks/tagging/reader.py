@@ -5,7 +5,6 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.tasks.reading import naming_row, not_empty
 from elmo_tf.tasks.tag_schemes import (
     SCHEMES,
@@ -70,10 +69,11 @@ def read_tagged(
         OSError: the file cannot be read.
     """
     format = format or ("conllu" if format_of(path) == "conllu" else "conll")
-    check_choice(format, "format", TOKEN_COLUMNS)
+    if format not in TOKEN_COLUMNS:
+        raise ValueError(f"`format` must be {' or '.join(TOKEN_COLUMNS)}. Received: {format!r}")
     for name, index in (("token_column", token_column), ("tag_column", tag_column)):
-        if index is not None:
-            check_int(index, name, ge=1)
+        if index is not None and index < 1:
+            raise ValueError(f"`{name}` counts from 1. Received: {index!r}")
     token_column = token_column or TOKEN_COLUMNS[format]
     if tag_column is None and format == "conllu":
         tag_column = _UPOS_COLUMN

@@ -17,14 +17,12 @@ from task_files import document, squad_of
 
 TAGS = [
     ("EU X\n\nalone Y\n", {"tag_column": 3}, r", line 1: no column 3 with a tag.*'EU X'"),
-    ("EU X\n\nb c d\n", {"token_column": 3, "tag_column": 1}, r", line 1: no column 3 .* token"),
     ("EU\tX\nof\t\n", {}, r", line 2: no column 2 with a tag: 'of '"),
     ("EU\tX\n\tO\n", {}, r", line 2: no column 1 with a token: ' O'"),
     ("one\nword\n", {}, r", line 1: no column 2 .* tag.* 'one'\. Specify .*--tag-column"),
     ("EU NNP ORG\n\nEU NNP\n", {}, r", line 3: 2 columns, but line 1 has 3, so the last"),
     ("", {}, r" has no sentences"),
     ("1\ta\ta\t_\n", {"format": "conllu"}, r", line 1: column 4 is unspecified .* 'a' has no"),
-    ("1\ta\t_\n", {"format": "conllu"}, r", line 1: no column 4 with a tag"),
     ("EU ORG\n", {"format": "conllu"}, r", line 1: a line of CoNLL-U must begin .*input-format"),
     ("a O\n\nEU B-Y\nX I-Z\n", {"scheme": "BIO"}, r", line 4: I-Z may not follow .* IOB1 also"),
     ("X I-Y\nY I-Z\n", {"scheme": "IOB1", "known": ["B-Y"]}, r", line 2: unknown tag 'I-Z'\. .*Y"),
@@ -36,13 +34,11 @@ TREES = [
     ("a line of text", "'a' is outside of all brackets"),
     ("(3 a) (2 b)", "a second tree follows the first"),
     ("((3 a))", "an opening bracket has no label"),
-    ("(", "an opening bracket has no label"),
     ("(3 (2 ) a)", "a phrase has no token"),
 ]
 PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
 PAIRS = [
     ("{", "not a JSON object"),
-    ("[" * 100_000, "not a JSON object"),
     ("[1]", r"not a JSON object: '\[1\]"),
     ('{"sentence1": "a", "gold_label": "x"}', "`sentence2` is missing. Fields: sentence1, gold"),
     (json.dumps({**PAIR, "gold_label": 3}), "the string `gold_label` is missing"),
@@ -58,21 +54,17 @@ TABLES = [
     ("text,label\na, ", ", line 2: the label is empty"),
     ("text,label\na,z", ", line 2: unknown label 'z'. Known labels: x, y"),
     ("text,label\na,x\na", ", line 3: 1 columns, not 2 as in line 1"),
-    ("text,label\na,x\n\na, b,x", ", line 4: 3 columns, not 2 as in line 1"),
     ('text,label\n"a" b,x', r", line 2: not valid CSV \(',' expected after '\"'\)"),
     ('text,label\na,x\n"b,x\nc,y', r", line 3: not valid CSV \(unexpected end of data\)"),
     ("text,label", " has no examples"),
 ]
 PROPOSITIONS = [
     ("", {}, r" has no predicates"),
-    ("a b c\n", {}, r", line 1: the 3 columns of the first sentence fit none of .*conll2005, co"),
     ("\ngo go\n", {}, r", line 2: the 2 columns .* fit none .* Each predicate needs a column of"),
     ("a -\n\ngo go (V*)\nit *\n", {}, r", line 4: 2 columns, but line 3 has 3: 'it \*'"),
-    ("a -\n\na\n", {}, r", line 3: 1 columns, but the layout has at least 2: 'a'"),
     ("a b c d e f g h i j k\n", {"layout": "conll2012"}, r", line 1: 11 columns, .* at least 12"),
     ("a -\n\na\t-\n\t-\n", {}, r", line 4: no token in column 1: ' -'"),
     ("a -\n\n1 - *\ngo go (V*)\nsay say *\n", {}, r", line 5: .* 2 predicates .* 1 columns of"),
-    ("a -\n\n1 - *\n2 - *\n", {}, r", line 3: the sentence has 0 predicates .* but 1 columns"),
     ("a -\n\na go (V\n", {}, r", line 3: column 3: '\(V' is not a bracket such as `\(A1\*`"),
     ("a -\n\na - *\nb go (V*\n", {}, r", line 4: column 3: the bracket of V is not closed"),
     ("a -\n\na - *\nb go (V*))\n", {}, r", line 4: column 3: .* closes a bracket that is not"),
@@ -82,7 +74,6 @@ PROPOSITIONS = [
 ]
 PROPOSITION_LINES = [
     ("My cats", ".* must begin with the index .* 0 to 0 for 1 tokens. It begins with 'My'"),
-    ("-1 My cats", ".*begins with '-1'"),
     ("2 My cats", ".*from 0 to 1 for 2 tokens. It begins with '2'"),
     ("0 ||| O", "a line must begin with the index of the predicate, and have tokens"),
     ("0 My cats ||| B-V", "1 tags for 2 tokens"),
@@ -103,13 +94,10 @@ DOCUMENTS = [
     ),
     (document("-").replace("#end document\n", ""), r".* no `#end document` for the document 'd'"),
     (document("-", ""), r", line 3: at least 5 columns .* column 4: 'd 0 1 word1'"),
-    ("#begin document (d)\nd\t0\t0\t\t-\n#end document\n", r", line 2: at least 5 columns .* '"),
     (document("-", "12"), r", line 3: '12' is not a bracket of an entity, such as `\(12`"),
-    (document("-", "(1|"), r", line 3: '' is not a bracket"),
     (document("(1(2", "2)1)"), r", line 2: '\(1\(2' is not a bracket"),
     (document("(2", "-", "3)"), r", line 4: `3\)` closes .* not open\. Open: `\(2` \(line 2\)\."),
     (document("(2", "(3|(2", "2)"), r", line 2: a bracket is not closed .*: `\(2` .*, `\(3` \(l"),
-    (document("(2") + document("2)"), r", line 2: a bracket is not closed in its document"),
 ]
 PASSAGE = "Luther didn't go."
 squad = functools.partial(squad_of, PASSAGE)
@@ -133,11 +121,9 @@ def latin_1(value):
 
 QUESTIONS = [
     ("", r" is not JSON: Expecting value"),
-    ("[" * 100_000, r" is not JSON: "),
     ([1], r": not a JSON object: \[1\]"),
     ({"version": "1.1"}, r": the list `data` is missing\. Fields: version\."),
     ({"data": []}, r" has no questions"),
-    ({"data": ["a"]}, r", data\[0\]: not a JSON object: 'a'"),
     ({"data": [{"paragraphs": [{"qas": []}]}]}, r".*\[0\]: the string `context` .* Fields: qas"),
     (squad_of(" "), r", data\[0\], paragraphs\[0\]: `context` has no token: ' '"),
     (squad({**QUESTION, "id": 3}), r".*, paragraphs\[0\], qas\[0\]: the string `id` is missing"),
@@ -147,8 +133,6 @@ QUESTIONS = [
     (squad({**QUESTION, "answers": ["a"]}), r".* 'q1', answers\[0\]: not a JSON object: 'a'"),
     (answered("L", True), r".*answers\[0\]: the integer `answer_start` is missing"),
     (answered("Luther", 1), r".* the answer 'Luther' is not at `answer_start` 1 .*'uther ' is"),
-    (answered("Luther", 1000), r".*is not at `answer_start` 1000 .*, where '' is"),
-    (answered(".", -1), r".*the answer '\.' is not at `answer_start` -1"),
     (answered("", 3), r", question 'q1', answers\[0\]: the answer '' has no token"),
 ]
 VECTORS = [
@@ -158,11 +142,9 @@ VECTORS = [
     ("a 1 2\n\nb 1 2 3\n", r", line 3: 3 numbers after the token, not 2 as before: 'b 1 2"),
     ("a 1 2\n 3 4\n", r", line 2: no token before the numbers: ' 3 4'"),
     ("a 1 2\nb 3 x4\n", r", line 2: 'x4' is not a number"),
-    ("a 1 2\nb 3 nan\n", r", line 2: a number is infinite or NaN"),
     ("a 1 2\nb 3 1e39\n", r", line 2: a number is infinite or NaN"),
     ("0 2\n", r" has no vectors, only a header"),
     ("3 2\na 1 2\nb 3 4\n", r" has 2 vectors, but its header says 3"),
-    ("1 2\na 1 2\nb 3 4\n", r" has 2 vectors, but its header says 1"),
 ]
 # The reader, its options for all files, the suffix, the lines before the wrong one, and the table.
 READERS = [
@@ -199,9 +181,8 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
 @pytest.mark.parametrize(
     ("reader", "content", "options", "message"),
     [
-        (read_tagged, "a X", {"format": "text"}, "`format` must be one of conll, conllu"),
-        (read_tagged, "a X", {"tag_column": 0}, "`tag_column` must be an integer of at least 1"),
-        (read_tagged, "a X", {"token_column": -1}, "`token_column` must be an integer of at least"),
+        (read_tagged, "a X", {"format": "text"}, "`format` must be conll or conllu"),
+        (read_tagged, "a X", {"tag_column": 0}, "`tag_column` counts from 1"),
         (read_tagged, "a O", {"scheme": "BILOU"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
         (read_propositions, "go go *", {"layout": "x"}, "`layout` must be one of conll2005"),
         (read_labeled, "text,label\na,x", {}, r"a\.txt: .* must end in \.csv or \.tsv"),

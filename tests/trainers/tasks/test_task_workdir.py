@@ -132,7 +132,7 @@ def test_wrong_arguments_of_the_model_delete_nothing(run, tmp_path):
     for name in ("task.json", "model.keras"):
         (tmp_path / name).write_text("of a run before")
 
-    with pytest.raises(ValueError, match="`max_width` must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="`max_width` must be at least 1"):
         run("coref", tmp_path, batch_size=32, model_options=("max_width=0",), overwrite=True)
 
     assert {path.name for path in tmp_path.iterdir()} == {"task.json", "model.keras"}

@@ -1,0 +1,351 @@
+"""Texts ─► inputs of task models, and `fit`, `evaluate` and `predict`."""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.token_vectors import TokenVectors
+from elmo_tf.text.corpus import prefetch
+from elmo_tf.text.inputs import (
+    TO_LIST,
+    checked,
+    checked_inputs,
+    column_of_table,
+    count_tokens,
+    is_token,
+    list_of_column,
+    token_batch,
+)
+from elmo_tf.text.sentences import string_tensor
+
+NO_TAG = -1  # of padding, in `y` of models that label tokens
+_LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
+
+
+class TextModel(keras.Model, abc.ABC):
+    """The inputs of a `TaskModel`, and its `fit`, `evaluate` and `predict`.
+
+    These are those of Keras, which accepts neither lists of strings nor, on several devices,
+    tensors of strings: lists become tensors, and on several devices strings are preprocessed. The
+    first batch must then have as many examples for each device.
+
+    Subclasses set `texts`, the names of their texts, and `features`, the shapes and dtypes of their
+    other inputs by name.
+    """
+
+    texts: ClassVar[tuple[str, ...]] = ("tokens",)
+    features: ClassVar[dict[str, tf.TensorSpec]] = {}
+
+    def __init__(
+        self,
+        embeddings: Sequence[keras.layers.Layer],
+        elmo: Elmo | None,
+        placement: str,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.token_vectors = TokenVectors(
+            embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
+        )
+
+    @property
+    def elmo(self) -> Elmo | None:
+        """The `Elmo`, or None."""
+        return self.token_vectors.elmo
+
+    @abc.abstractmethod
+    def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
+        """The loss of each example, float (batch,).
+
+        Args:
+            y: the targets, as `fit` takes them.
+            outputs: the outputs of the call.
+            inputs: the inputs of the call, to check `y` against them; None skips that check.
+        """
+
+    def targets(self, y: Any) -> Any:
+        """The targets as numbers; labels become their indices."""
+        return y
+
+    def __call__(self, inputs, training=False, **kwargs):
+        return super().__call__(self.named_inputs(inputs), training=training, **kwargs)
+
+    def named_inputs(self, inputs: Any) -> dict[str, Any]:
+        """The inputs as a dict by name, with strings as (batch, token). Raises as a call does."""
+        named, needed = self._by_name(inputs), (*self.texts, *self.features)
+        allowed = {*needed, *map(self.layers_name, self.texts)}
+        if not set(needed) <= set(named) <= allowed:
+            raise ValueError(
+                f"The inputs must have the keys {', '.join(needed)}, and may have "
+                f"{', '.join(sorted(allowed - set(needed)))}. Received: {', '.join(named)}."
+            )
+        for name in self.texts:
+            named[name] = self._tokens(named[name])
+        for name, spec in self.features.items():
+            named[name] = _feature(name, named[name], spec)
+        sizes = {named[text].shape[0] for text in self.texts} - {None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"The inputs {' and '.join(self.texts)} must have the same batch size. "
+                f"Received: {' and '.join(str(named[text].shape[0]) for text in self.texts)}."
+            )
+        return named
+
+    def _by_name(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, dict):
+            return dict(inputs)
+        needed = (*self.texts, *self.features)
+        if len(needed) == 1:
+            return {needed[0]: inputs}
+        if not isinstance(inputs, tuple | list) or len(inputs) != len(needed):
+            raise ValueError(
+                f"The inputs must be {len(needed)} batches: {', '.join(needed)}. "
+                f"Received: {inputs!r:.80}."
+            )
+        return dict(zip(needed, inputs, strict=True))
+
+    def _tokens(self, inputs: Any) -> Any:
+        """A text as string (batch, token), or as `preprocess` returns it."""
+        if isinstance(inputs, keras.KerasTensor):
+            if len(inputs.shape) != (2 if inputs.dtype == "string" else 3):
+                raise ValueError(
+                    "A symbolic input must be tokens, keras.Input((None,), dtype='string'), or the "
+                    "result of `preprocess`. "
+                    f"Received: {inputs.dtype} of shape {tuple(inputs.shape)}."
+                )
+            return inputs
+        inputs, _ = checked_inputs(inputs, None)
+        if inputs.dtype == tf.string:
+            return token_batch(inputs, None)[0]
+        shape = (None, None, self.token_vectors.num_ids)
+        if not tf.TensorShape(shape).is_compatible_with(inputs.shape):
+            raise TypeError(
+                "The inputs of a task model must be strings: sentences or tokens; or the result of "
+                f"its `preprocess`, int32 (batch, token, {shape[-1]}). "
+                f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
+            )
+        return inputs
+
+    def with_layers(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The result of `named_inputs` with the layers of the biLM for all texts, if there is one.
+
+        Raises:
+            TypeError: a text is not a string.
+        """
+        inputs = dict(inputs)
+        for text in self.texts:
+            name = self.layers_name(text)
+            if inputs[text].dtype != tf.string:
+                raise TypeError(
+                    "Models that predict together read strings: each has its own words. "
+                    f"Received: {inputs[text].dtype.name}."
+                )
+            if self.elmo is not None and name not in inputs:
+                lengths = count_tokens(is_token(inputs[text]))
+                inputs[name] = self.elmo.bilm(inputs[text], lengths=lengths)["layers"]
+        return inputs
+
+    def _vectors(self, inputs: dict[str, Any], text: str, training: bool) -> dict[str, Any]:
+        """The output of `TokenVectors` for one of the texts."""
+        tokens, layers = inputs[text], inputs.get(self.layers_name(text))
+        if layers is not None:  # tokens have at least one column, layers may have none
+            self._check_layers(layers)
+            missing = tf.shape(tokens)[1] - tf.shape(layers)[2]
+            layers = tf.pad(layers, [[0, 0], [0, 0], [0, missing], [0, 0]])
+        return self.token_vectors(tokens, layers=layers, training=training)
+
+    def _check_layers(self, layers: Any) -> None:
+        if self.elmo is None:
+            raise ValueError("The inputs have `layers`, but the model has no `elmo` to mix them.")
+        wanted = (None, self.elmo.num_layers, None, self.elmo.dim)
+        if not tf.TensorShape(wanted).is_compatible_with(layers.shape):
+            raise ValueError(
+                f"`layers` must have shape (batch, {wanted[1]}, token, {wanted[3]}). Received: "
+                f"shape {tuple(layers.shape)}"
+            )
+
+    def layers_name(self, text: str) -> str:
+        """The key of the input with the precomputed layers of a text."""
+        return _LAYERS if len(self.texts) == 1 else f"{text}_{_LAYERS}"
+
+    @tf.autograph.experimental.do_not_convert
+    def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Converts a batch to integers, for `dataset.map(model.preprocess)`.
+
+        With `cache()` after it, each text is converted once, and not in each epoch.
+
+        Args:
+            x: the inputs of a call.
+            y, sample_weight: see `fit`.
+
+        Returns:
+            The inputs by name: int32 (batch, token, id) for each text, and the other inputs, int32
+            instead of strings. With `y`, a tuple `(x, y)` or `(x, y, sample_weight)`.
+
+        Raises:
+            TypeError: an embedding has no method `preprocess`, see `TokenVectors`.
+        """
+        inputs = self.named_inputs(x)
+        for text in self.texts:
+            if inputs[text].dtype == tf.string:
+                inputs[text] = self.token_vectors.preprocess(inputs[text])
+        if y is not None:
+            y = self.targets(y)
+        if isinstance(y, tf.RaggedTensor):
+            y = y.to_tensor(NO_TAG)
+        return keras.utils.pack_x_y_sample_weight(inputs, y, sample_weight)
+
+    def as_graph(
+        self, predictions: Callable[[Any], dict[str, tf.Tensor]]
+    ) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """A function of the inputs as a graph that is traced once for all shapes."""
+        traced = tf.function(predictions, autograph=False)
+
+        def call(inputs):
+            inputs = self.named_inputs(inputs)
+            specs = {name: self._spec(name, value) for name, value in inputs.items()}
+            return traced.get_concrete_function(specs)(inputs)
+
+        return call
+
+    def _spec(self, name: str, value: Any) -> tf.TensorSpec:
+        if name in self.features:
+            return tf.TensorSpec(self.features[name].shape, value.dtype)
+        free = (0, 1) if name in self.texts else (0, 2)  # batch and token
+        shape = [None if axis in free else size for axis, size in enumerate(value.shape)]
+        return tf.TensorSpec(shape, value.dtype)
+
+    def fit(
+        self, x=None, y=None, *args, class_weight=None, sample_weight=None, shuffle=True, **kwargs
+    ):
+        x, y, sample_weight = self._ready(x, y, sample_weight)
+        if (validation_data := kwargs.get("validation_data")) is not None:
+            kwargs["validation_data"] = self._ready(
+                *keras.utils.unpack_x_y_sample_weight(validation_data)
+            )
+        return super().fit(
+            *(x, y, *args),
+            class_weight=class_weight and self._by_index(class_weight),
+            sample_weight=sample_weight,
+            shuffle=shuffle and not isinstance(x, tf.data.Dataset),  # Keras would warn
+            **kwargs,
+        )
+
+    def evaluate(self, x=None, y=None, *args, sample_weight=None, **kwargs):
+        x, y, sample_weight = self._ready(x, y, sample_weight)
+        return super().evaluate(x, y, *args, sample_weight=sample_weight, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        x, *_ = self._ready(x)
+        return super().predict(x, *args, **kwargs)
+
+    def make_train_function(self, force=False):
+        # If the optimizer is built in the first step, the step is traced twice.
+        if self.optimizer is not None and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)
+
+    def train_step(self, data):
+        return super().train_step(_of_unknown_size(data))
+
+    def test_step(self, data):
+        return super().test_step(_of_unknown_size(data))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if self.loss is not None:  # passed to `compile`
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        losses = self.per_example_loss(y, y_pred, x)
+        if sample_weight is not None:
+            weights = tf.reshape(tf.cast(sample_weight, losses.dtype), (-1,))
+            sizes = tf.size(weights), tf.size(losses)
+            message = "`sample_weight` must have one weight per example. Weights and examples"
+            losses *= checked(weights, sizes[0] == sizes[1], message, *sizes)
+        total, count = tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)
+        penalties = tf.add_n([tf.cast(penalty, losses.dtype) for penalty in (0.0, *self.losses)])
+        mean = total / tf.maximum(count, 1) + penalties
+        replica = tf.distribute.get_replica_context()
+        if replica is None or replica.num_replicas_in_sync == 1:
+            return mean
+        # Keras adds the gradients of all devices: together, those of the mean over all examples. It
+        # reports the sum of the losses, each weighted by the number of the device's examples.
+        num_devices = tf.cast(replica.num_replicas_in_sync, losses.dtype)
+        all_examples = replica.all_reduce(tf.distribute.ReduceOp.SUM, count)
+        share = total / tf.maximum(all_examples, 1) + penalties / num_devices
+        return share + tf.stop_gradient(mean / num_devices - share)
+
+    def _by_index(self, class_weight: Mapping[Any, float]) -> Mapping[int, float]:
+        """`class_weight` with indices of labels as its keys."""
+        raise ValueError("`class_weight` needs a model with one label per example.")
+
+    def _ready(self, x: Any, y: Any = None, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+        """The arguments for Keras."""
+        several_devices = self.distribute_strategy.num_replicas_in_sync > 1
+        if isinstance(x, tf.data.Dataset):
+            return prefetch(x.map(self.preprocess), 2) if several_devices else x, y, sample_weight
+        if not _is_array(x):
+            return x, y, sample_weight
+        x = {name: _as_tensor(values, name) for name, values in self._by_name(x).items()}
+        y = None if y is None else self.targets(_as_tensor(y, "y"))
+        if sample_weight is not None:
+            sample_weight = _as_tensor(sample_weight, "sample_weight")
+        if several_devices:
+            x = self.preprocess(x)
+            y = y.to_tensor(NO_TAG) if isinstance(y, tf.RaggedTensor) else y
+        return x, y, sample_weight
+
+
+def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:
+    if isinstance(value, keras.KerasTensor):
+        return value
+    value = tf.convert_to_tensor(value, dtype_hint=spec.dtype)  # for an empty list
+    if value.dtype.is_integer:  # of strings after `preprocess`
+        value = tf.cast(value, tf.int32)
+    if value.dtype not in (spec.dtype, tf.int32) or not spec.shape.is_compatible_with(value.shape):
+        raise ValueError(
+            f"The input {name} must be {spec.dtype.name} of shape {tuple(spec.shape)}. "
+            f"Received: {value.dtype.name} of shape {tuple(value.shape)}."
+        )
+    return value
+
+
+def _is_array(x: Any) -> bool:
+    """Whether `x` contains all examples, and not batches of them, as a dataset does."""
+    return isinstance(x, list | tuple | dict | tf.Tensor | tf.RaggedTensor) or any(
+        hasattr(x, name) for name in (*TO_LIST, "columns")
+    )
+
+
+def _as_tensor(values: Any, name: str) -> Any:
+    """Lists, arrays of strings and columns as a tensor; other arrays are unchanged."""
+    values = column_of_table(values, name)
+    if tf.is_tensor(values) or (isinstance(values, np.ndarray) and values.dtype.kind not in "OUST"):
+        return values
+    column = list_of_column(values)
+    rows = values if column is None else column
+    values = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
+    leaves = tf.nest.flatten(values)
+    if not leaves or any(isinstance(leaf, str | bytes) for leaf in leaves):
+        return string_tensor(values)
+    lengths = {len(row) for row in values if isinstance(row, list | tuple)}
+    return tf.ragged.constant(values) if len(lengths) > 1 else np.asarray(values)
+
+
+def _of_unknown_size(data: Any) -> Any:
+    """A batch whose number of examples is not static.
+
+    If the number of batches is unknown, a step after the last batch fails to read it, but would
+    first add a static number of examples to that of the mean loss.
+    """
+
+    def unsized(x: Any) -> Any:
+        if not isinstance(x, tf.Tensor) or not x.shape.rank:
+            return x
+        return tf.compat.v1.placeholder_with_default(x, (None, *x.shape[1:]))
+
+    return tf.nest.map_structure(unsized, data)
