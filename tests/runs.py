@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from elmo_tf.trainers import PretrainConfig, pretrain
-from elmo_tf.trainers.workdir import TrainingLogger
+from elmo_tf.trainers.training_log import TrainingLogger
 from nested_arrays import assert_close
 from reference.checkpoint import read_hdf5
 

@@ -54,7 +54,7 @@ class RunState:
             "weights": tf.train.Checkpoint(
                 weights=weights,
                 step=train_step.step,
-                usual_norm=train_step.running_norm,  # the name in saves of earlier versions
+                usual_norm=train_step.running_norm,  # the name in all saves since 0.3
             ),
             "optimizer": tf.train.Checkpoint(optimizer=slots),
         }
@@ -155,7 +155,7 @@ class RunState:
             workers = _worker_names(content["workers"])
             # All workers are at the same position of the same text.
             mine = workers[self._cluster.worker % len(workers)]
-            self._restore_text(folder / f"{mine}-text", content["step"])
+            self._windows.read(str(folder / f"{mine}-text"))
             self._restore_rows([folder / f"{worker}-rows.npz" for worker in workers])
         except _READ_ERRORS as error:
             reason = (str(error).splitlines() or [repr(error)])[0]
@@ -171,14 +171,6 @@ class RunState:
                 *(content["replicas"], self._cluster.num_replicas),
             )
         return content["step"]
-
-    def _restore_text(self, position: Path, step: int) -> None:
-        if position.with_suffix(".json").exists():
-            self._windows.read(str(position))
-            return
-        logging.info("An older version saved the position in the text: skipping %d windows.", step)
-        for _ in range(step):
-            next(self._windows)
 
     def _restore_rows(self, files: list[Path]) -> None:
         loaded = []

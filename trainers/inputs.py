@@ -14,14 +14,13 @@ from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_pat
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.settings import differences, read_record
+from elmo_tf.settings import differences
 from elmo_tf.text.corpus import corpus_size, count_files, warn_of_unknown
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from elmo_tf.trainers.checkpointing import last_save
-from elmo_tf.trainers.config import DEFAULT_EPOCHS, MAX_TOKENS, RECORD_FILE, PretrainConfig
-from elmo_tf.trainers.workdir import check_corpus, check_workdir, refuse_run
+from elmo_tf.trainers.config import DEFAULT_EPOCHS, MAX_TOKENS, PretrainConfig
+from elmo_tf.trainers.workdir import WorkDirectory
 
 # With fewer distinct tokens, the corpus is of a closed alphabet, such as characters or amino acids.
 _CLOSED_TYPES = 1_000
@@ -44,25 +43,24 @@ class Inputs(NamedTuple):
 
 
 def initial_vocabulary(
-    config: PretrainConfig, files: list[Path]
+    config: PretrainConfig, workdir: WorkDirectory, files: list[Path]
 ) -> tuple[Vocabulary, TextCount | None]:
     """The vocabulary of a run; if it is built from the text, also the count of the text.
 
     Errors: see `pretrain`.
     """
     path = config.vocab
-    if path is None and _resumes(config):
-        path = Path(config.workdir, VOCABULARY_FILE)
+    if path is None and workdir.before is not None:
+        path = workdir.path / VOCABULARY_FILE
     if path is not None:
         return Vocabulary.load(path), None
-    refuse_run(config)
     text = count_files(files, config.input_format)
     # A closed alphabet is complete: it has no rare tokens to learn <UNK> from.
     min_count = 1 if len(text.types) < _CLOSED_TYPES else 2
     return Vocabulary.of_counts(text.types, min_count, MAX_TOKENS), text
 
 
-def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
+def initial_shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: int) -> BiLMConfig:
     """The shape of the biLM: that of the checkpoint it starts from, or else of the settings.
 
     Raises:
@@ -77,8 +75,8 @@ def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
             f"`workdir` must not be {path!r} here: a directory of that name hides the model "
             f"{path} to start from. Choose another."
         )
-    if _resumes(config):  # without the checkpoint, which may have been removed
-        shape = BiLMConfig.from_options(Path(config.workdir, OPTIONS_FILE))
+    if workdir.before is not None:  # without the checkpoint, which may have been removed
+        shape = BiLMConfig.from_options(workdir.path / OPTIONS_FILE)
     else:
         shape = load_config(path)
         if shape.char_cnn is None or shape.num_tokens is not None:
@@ -100,39 +98,36 @@ def default_learning_rate(config: PretrainConfig, num_cells: int, num_steps: int
         return {"adagrad": 0.2, "adam": 0.001}[config.optimizer]
     if config.start_from is not None:
         return _LOWEST_RATE
-    # Measured: see "Defaults" in docs/guides/training.md.
+    # Measured: see "Default learning rates" in docs/appendix-trials.md.
     return max(_LOWEST_RATE, min(0.01, 2 / num_cells, 0.5 / math.sqrt(num_steps)))
 
 
 def read_inputs(
     config: PretrainConfig,
+    workdir: WorkDirectory,
     shape: BiLMConfig,
     vocabulary: Vocabulary,
     text: TextCount | None,
     files: list[Path],
     valid_files: list[Path],
-    is_chief: bool,
 ) -> Inputs:
-    """Reads and checks the text and the work directory. Only the chief checks the latter.
+    """Reads the text, and checks that it fits the run in the work directory, if that is resumed.
 
     Args:
-        config, files, valid_files: those of the run.
+        config, workdir, files, valid_files: those of the run.
         shape: see `initial_shape`.
         vocabulary, text: see `initial_vocabulary`.
 
     Raises:
         FileExistsError, ValueError, OSError: see `pretrain`.
     """
-    workdir, lexicon = Path(config.workdir), None
+    lexicon, before = None, workdir.before
     has_lexicon = shape.char_cnn is not None and shape.char_cnn.lexicon is not None
-    if has_lexicon and (config.start_from is None or _resumes(config)):
+    if has_lexicon and (config.start_from is None or before is not None):
         text = text or count_files(files, config.input_format)
-        lexicon, shape = _own_lexicon(config, shape, vocabulary, text)
-    if _resumes(config) and config.learning_rate is None:
-        recorded = read_record(workdir / RECORD_FILE)["settings"]
-        config = dataclasses.replace(config, learning_rate=recorded["learning_rate"])
-    if is_chief:
-        check_workdir(workdir, config, shape, vocabulary)
+        lexicon, shape = _own_lexicon(config, workdir, shape, vocabulary, text)
+    workdir.check_settings(config.as_json(shape))
+    _check_vocabulary(config, workdir, vocabulary)
     text = text or count_files(files, config.input_format)
     corpus = corpus_size(text, vocabulary)
     logging.info(
@@ -161,10 +156,9 @@ def read_inputs(
             "vocabulary with --min-count 2 or --max-size."
         )
     corpus["bytes"] = [file.stat().st_size for file in files]
-    if is_chief:
-        check_corpus(workdir, config, corpus)
-        if valid_files:
-            count_files(valid_files, config.input_format)  # fails if it is unreadable
+    _check_corpus(workdir, corpus)
+    if valid_files:
+        count_files(valid_files, config.input_format)  # fails if it is unreadable
     epochs = config.epochs or DEFAULT_EPOCHS
     num_steps = config.steps or max(1, round(epochs * (text.targets / window)))
     logging.info(
@@ -177,9 +171,38 @@ def read_inputs(
     return Inputs(vocabulary, shape, lexicon, corpus, num_steps, rate)
 
 
-def initial_model(config: PretrainConfig) -> LanguageModel | BiLM | None:
+def _check_vocabulary(
+    config: PretrainConfig, workdir: WorkDirectory, vocabulary: Vocabulary
+) -> None:
+    own = workdir.path / VOCABULARY_FILE
+    if config.overwrite or not own.exists() or Vocabulary.load(own) == vocabulary:
+        return
+    if workdir.before is None:
+        workdir.refuse([own.name])
+    raise ValueError(f"Cannot resume with another vocabulary: {config.vocab} differs from {own}.")
+
+
+def _check_corpus(workdir: WorkDirectory, corpus: dict[str, Any]) -> None:
+    """Raises `ValueError` if a run is resumed with another corpus; `corpus` describes it."""
+    before = workdir.before and workdir.before["corpus"]
+    if before is None or all(before[name] == corpus[name] for name in before.keys() & corpus):
+        return
+    units = {"sentences": "sentences", "tokens": "tokens", "types": "distinct tokens"}
+    changes = [
+        f"{before[name]:,} {unit} before, {corpus[name]:,} now"
+        for name, unit in units.items()
+        if before[name] != corpus[name]
+    ]
+    changes.append("the numbers of sentences and tokens are the same, but the files differ")
+    raise ValueError(
+        f"The corpus changed: {changes[0]}. Pass the text with which the run in {workdir.path} was "
+        "trained, or choose another --workdir."
+    )
+
+
+def initial_model(config: PretrainConfig, workdir: WorkDirectory) -> LanguageModel | BiLM | None:
     """The model of the checkpoint to start from, or None. Errors: see `load_bilm`."""
-    if config.start_from is None or _resumes(config):
+    if config.start_from is None or workdir.before is not None:
         return None
     with open_checkpoint(config.start_from) as checkpoint:
         # A published checkpoint has no softmax.
@@ -216,12 +239,12 @@ def copy_weights(source: LanguageModel | BiLM, model: LanguageModel, path: str) 
             weight.assign(value)
 
 
-def _resumes(config: PretrainConfig) -> bool:
-    return config.resume and last_save(Path(config.workdir)) is not None
-
-
 def _own_lexicon(
-    config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary, text: TextCount
+    config: PretrainConfig,
+    workdir: WorkDirectory,
+    shape: BiLMConfig,
+    vocabulary: Vocabulary,
+    text: TextCount,
 ) -> tuple[Lexicon, BiLMConfig]:
     """The lexicon of a run, and the shape of its biLM with the sizes of the lexicon.
 
@@ -229,9 +252,8 @@ def _own_lexicon(
     """
     char_cnn = shape.char_cnn
     has_words = char_cnn.lexicon.num_words > 0
-    is_given = Path(config.workdir, CHARACTERS_FILE).exists() and not config.overwrite
-    if is_given or _resumes(config):
-        lexicon = Lexicon.load(config.workdir, has_words)
+    if (workdir.path / CHARACTERS_FILE).exists() and not config.overwrite:
+        lexicon = Lexicon.load(workdir.path, has_words)
     else:
         words = vocabulary.tokens[len(SPECIAL_TOKENS) :] if has_words else None
         lexicon = Lexicon.build([text.types], words, char_cnn.max_chars)

@@ -15,16 +15,25 @@ from typing import Any
 import keras
 from absl import logging
 
+from elmo_tf.checkpoints.formats import (
+    EMBEDDINGS_FILE,
+    OPTIONS_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
 from elmo_tf.checkpoints.save import save_language_model
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.extras import require_extra
-from elmo_tf.files import write_json
+from elmo_tf.files import refuse_pattern, write_json
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
+from elmo_tf.settings import read_record
 from elmo_tf.text.corpus import line_dataset, plain_files
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 from elmo_tf.text.reading import text_files
 from elmo_tf.text.windows import LMWindows
-from elmo_tf.trainers.checkpointing import RunState, StopRequest
+from elmo_tf.trainers.checkpointing import STATE_FOLDER, RunState, StopRequest, last_save
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.inputs import (
@@ -37,16 +46,17 @@ from elmo_tf.trainers.inputs import (
 )
 from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
-from elmo_tf.trainers.workdir import (
-    BEST_FOLDER,
-    TEXT_FOLDER,
-    TrainingLogger,
-    begin_record,
-    check_workdir,
-    claimed_workdir,
-    prepare_workdir,
-)
+from elmo_tf.trainers.training_log import TENSORBOARD_FOLDER, TrainingLogger
+from elmo_tf.trainers.workdir import WorkDirectory
 
+BEST_FOLDER = "best"
+_TEXT_FOLDER = "text"  # the corpus as text, if it is in another format
+# What the work directory may hold before the run, which keeps or replaces it.
+_INPUTS = {VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, _TEXT_FOLDER}
+_RESULTS = {
+    *(OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, EMBEDDINGS_FILE, *_INPUTS),
+    *(STATE_FOLDER, BEST_FOLDER, TENSORBOARD_FOLDER),
+}
 # The signal that each worker sends with a step; larger values are numbers of stop signals.
 _NO_SIGNAL, _SAVE = 0, 1
 
@@ -82,42 +92,48 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """
     if config.tensorboard:
         require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")
+    refuse_pattern(config.workdir)
+    workdir = WorkDirectory(config, _RESULTS, WEIGHTS_FILE, _saved_record, "step", _INPUTS)
     files, valid_files = text_files(config.corpus), text_files(config.valid)
-    vocabulary, text = initial_vocabulary(config, files)
-    shape = initial_shape(config, len(vocabulary))
+    vocabulary, text = initial_vocabulary(config, workdir, files)
+    shape = initial_shape(config, workdir, len(vocabulary))
     # Before TensorFlow computes anything.
     share_cores_for_training(shape.lstm.dim)
     cluster = cluster_from_environment(config.batch_size, config.accumulate)
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
     with cluster.reporting_lost_workers(), contextlib.ExitStack() as stack:
-        inputs = read_inputs(config, shape, vocabulary, text, files, valid_files, cluster.is_chief)
+        inputs = read_inputs(config, workdir, shape, vocabulary, text, files, valid_files)
         config = dataclasses.replace(config, learning_rate=inputs.learning_rate)
         schedule = learning_rate_schedule(
             config.schedule, config.learning_rate, config.warmup_steps, inputs.num_steps
         )
-        train_step = _build(config, cluster, inputs, schedule)
-        workdir = Path(config.workdir)
-        if cluster.is_chief:
-            stack.enter_context(claimed_workdir(workdir))
-        files = plain_files(files, workdir / TEXT_FOLDER, config.input_format)
+        train_step = _build(config, workdir, cluster, inputs, schedule)
+        stack.enter_context(workdir.locked(cluster.is_chief))
+        files = plain_files(files, workdir.path / _TEXT_FOLDER, config.input_format)
         # Each pass reads the lines in another order.
         lines = line_dataset(files, config.seed).repeat()
         rows = cluster.rows(config.batch_size)
         windows = LMWindows(lines, config.batch_size, config.unroll, rows=rows)
-        state = RunState(workdir, train_step, windows)
-        record = _begin(config, inputs, state)
-        results = _Results(config, train_step, record, valid_files)
+        state = RunState(workdir.path, train_step, windows)
+        record = _begin(config, workdir, inputs, state)
+        results = _Results(config, workdir, train_step, record, valid_files)
         stop = stack.enter_context(StopRequest())
-        logger = stack.enter_context(
-            TrainingLogger(config, schedule, inputs.num_steps, record["step"], cluster.is_chief)
+        logger = TrainingLogger(
+            config, workdir, schedule, inputs.num_steps, record["step"], cluster.is_chief
         )
-        _run(config, inputs.num_steps, windows, state, results, stop, logger)
+        _run(config, inputs.num_steps, windows, state, results, stop, stack.enter_context(logger))
     return record
 
 
-def _build(config: PretrainConfig, cluster: Cluster, inputs: Inputs, schedule: Any) -> TrainStep:
+def _saved_record(workdir: Path) -> dict[str, Any] | None:
+    return read_record(workdir / RECORD_FILE) if last_save(workdir) else None
+
+
+def _build(
+    config: PretrainConfig, workdir: WorkDirectory, cluster: Cluster, inputs: Inputs, schedule: Any
+) -> TrainStep:
     """Builds the model and its optimizer."""
-    source = initial_model(config)
+    source = initial_model(config, workdir)
     bilm = source.bilm if isinstance(source, LanguageModel) else source
     lexicon = inputs.lexicon if bilm is None else bilm.lexicon
     keras.utils.set_random_seed(config.seed)
@@ -138,18 +154,31 @@ def _build(config: PretrainConfig, cluster: Cluster, inputs: Inputs, schedule: A
         )
 
 
-def _begin(config: PretrainConfig, inputs: Inputs, state: RunState) -> dict[str, Any]:
+def _begin(
+    config: PretrainConfig, workdir: WorkDirectory, inputs: Inputs, state: RunState
+) -> dict[str, Any]:
     """Starts the run in its work directory, or resumes it; returns its record."""
-    workdir, train_step = Path(config.workdir), state.train_step
-    is_chief = train_step.cluster.is_chief
-    if is_chief:
-        # Checked again, because another run may have ended in the meantime.
-        check_workdir(workdir, config, inputs.shape, inputs.vocabulary)
-        prepare_workdir(workdir, config, train_step.model)
     done = state.restore() if config.resume else 0
-    if is_chief:
-        return begin_record(workdir, config, inputs.shape, inputs.corpus, done)
-    return {"step": done, "perplexity": []}
+    record = {
+        "settings": config.as_json(inputs.shape),
+        "corpus": inputs.corpus,
+        "step": done,
+        "perplexity": [],
+    }
+    if workdir.before is not None:
+        before = workdir.before
+        record["perplexity"] = [old for old in before["perplexity"] if old["step"] <= done]
+        # If the run was killed right after the save, the loss of that step was not recorded.
+        if before["step"] == done and "loss" in before:
+            record["loss"] = before["loss"]
+    workdir.begin(record, done)
+    if state.train_step.cluster.is_chief:
+        model = state.train_step.model
+        write_json(workdir.path / OPTIONS_FILE, model.bilm.config.to_options())
+        model.vocabulary.save(workdir.path / VOCABULARY_FILE)
+        if model.bilm.lexicon is not None:
+            model.bilm.lexicon.save(workdir.path)
+    return record
 
 
 def _run(
@@ -215,11 +244,12 @@ class _Results:
     def __init__(
         self,
         config: PretrainConfig,
+        workdir: WorkDirectory,
         train_step: TrainStep,
         record: dict[str, Any],
         valid_files: list[Path],
     ):
-        self._workdir = Path(config.workdir)
+        self._workdir = workdir
         self._model = train_step.model
         self._average = train_step.average
         self.record = record
@@ -253,8 +283,8 @@ class _Results:
             is_best = result["average"] < min((old["average"] for old in history), default=math.inf)
             history.append({"step": step, **result})
             if is_best:
-                save_language_model(self._model, self._workdir / BEST_FOLDER)
-        write_json(self._workdir / RECORD_FILE, self.record)
+                save_language_model(self._model, self._workdir.path / BEST_FOLDER)
+        self._workdir.write(self.record)
 
     def is_evaluated(self, step: int) -> bool:
         """Whether the held-out perplexity at a step is known, or there is no held-out text."""
@@ -265,8 +295,8 @@ class _Results:
         """Writes the weights and the record."""
         if self._is_chief:
             with self._average.applied():
-                save_language_model(self._model, self._workdir)
-            write_json(self._workdir / RECORD_FILE, self.record)
+                save_language_model(self._model, self._workdir.path)
+            self._workdir.write(self.record)
 
 
 def _check_finite(step: int, losses: dict[str, float]) -> None:

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,9 @@ def test_a_batch_is_padded(batches):
 
 
 def test_the_dataset_for_fit_has_the_same_batches_as_shuffled(batches):
-    for (inputs, targets), batch in zip(batches.dataset(5, 2), batches.shuffled(5, 2), strict=True):
+    expected = itertools.chain(batches.shuffled(5, 2), batches.shuffled(5, 3))
+    dataset = batches.dataset(5, first_epoch=2).take(2 * len(batches))
+    for (inputs, targets), batch in zip(dataset, expected, strict=True):
         np.testing.assert_array_equal(inputs["tokens"], batch.inputs["tokens"])
         np.testing.assert_array_equal(targets, batch.targets)
 

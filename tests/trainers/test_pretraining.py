@@ -4,6 +4,7 @@ The other tests of runs have simple losses.
 """
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_unless_there_are_few_distinct_tokens_those_that_occur_once_are_unknown(
     file.write_text("twice twice " + " ".join(map(str, range(num_types - 1))))
     config = PretrainConfig(corpus=file, workdir=tmp_path / "run")
 
-    vocabulary, _ = initial_vocabulary(config, [file])
+    vocabulary, _ = initial_vocabulary(config, SimpleNamespace(before=None), [file])
     assert len(vocabulary) == (3 + num_types if num_types < 1000 else 4)
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from elmo_tf import Vocabulary
+from elmo_tf.files import locked_directory
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.checkpointing import last_save
-from elmo_tf.trainers.workdir import claimed_workdir
 from nested_arrays import assert_close
 from runs import read_log, run_of, weights
 
@@ -23,7 +23,6 @@ OTHER_OPTIONS = '{"lstm": {"dim": 20, "projection_dim": 10}, "n_tokens_vocab": 5
     ("name", "content", "how", "message"),
     [
         ("notes.txt", "", {}, r"used is not empty.* it holds notes\.txt\. Choose another"),
-        ("char.dic", "", {}, r"used is not empty.* it holds char\.dic"),
         ("training.json", "", {}, "already holds a training run. Add --resume"),
         ("checkpoint", "", {"resume": True}, "holds no run to resume: it holds checkpoint"),
         ("options.json", OTHER_OPTIONS, {"resume": True}, "holds no run to"),
@@ -42,7 +41,7 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings, name, content, h
 
 def test_a_work_directory_of_another_run_or_with_a_wildcard_is_refused(tmp_path, settings):
     with (
-        claimed_workdir(tmp_path / "run"),
+        locked_directory(tmp_path / "run", ""),
         pytest.raises(FileExistsError, match="Another process trains in"),
     ):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))

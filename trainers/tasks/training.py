@@ -18,29 +18,21 @@ from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.extras import require_extra
-from elmo_tf.files import atomic_file, write_json
+from elmo_tf.files import atomic_file
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches, distinct_texts
-from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER, RECORD_FILE, TaskConfig
+from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER, TaskConfig
 from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.semantic_roles.predicates import PredicateTagging
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.word_vectors import check_word_vectors
 from elmo_tf.trainers.optimizers import WeightAverage
+from elmo_tf.trainers.tasks.new_layers import new_elmo, new_embeddings
 from elmo_tf.trainers.tasks.predict import predict_batches
-from elmo_tf.trainers.tasks.run_parts import (
-    LOG_FILE,
-    check_workdir,
-    new_elmo,
-    new_embeddings,
-    prepare_workdir,
-    read_state,
-    save_model,
-    save_state,
-)
-from elmo_tf.trainers.workdir import claimed_workdir
+from elmo_tf.trainers.tasks.task_state import STATE_FILE, TaskState, saved_record
+from elmo_tf.trainers.workdir import WorkDirectory
 
 # Of Adadelta, as in He et al. 2017. Clark and Gardner 2018 use 1e-8.
 _ADADELTA_EPSILON = 1e-6
@@ -88,63 +80,71 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     """Trains the model of one task, see `train_task`."""
     task.model_arguments(config)  # fails now if an option is unknown
-    workdir = Path(config.workdir)
-    check_workdir(workdir, config)
-    examples, train_examples, dev_examples, labels = _read_examples(config, task)
+    results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
+    workdir = WorkDirectory(config, results, MODEL_FILE, saved_record, "epoch")
+    workdir.check_settings(config.as_json())
+    examples = _read_examples(config, task)
     keras.utils.set_random_seed(config.seed)
     if config.word_vectors is not None:
         check_word_vectors(config.word_vectors)
     has_bilm = config.elmo is not None and config.placement != "none"
-    source = load_bilm(config.elmo) if has_bilm else None
+    bilm = load_bilm(config.elmo) if has_bilm else None
     record: dict[str, Any] = {
         "settings": config.as_json(),
-        "labels": labels,
-        "examples": {"train": len(train_examples), "dev": len(dev_examples)},
-        "data": _digest([train_examples, dev_examples], filter(None, [config.word_vectors])),
-        "bilm": source and model_digest(source),
+        "labels": examples.labels,
+        "examples": {"train": len(examples.train), "dev": len(examples.dev)},
+        "data": _digest([examples.train, examples.dev], filter(None, [config.word_vectors])),
+        "bilm": bilm and model_digest(bilm),
     }
-    with claimed_workdir(workdir):
-        check_workdir(workdir, config)  # again: another run may have ended in the meantime
-        state = read_state(workdir) if config.resume else None
-        if state is not None:
-            _check_same(workdir, state.record, record)
-            if _is_finished(config, state.record):
-                return _finish(workdir, task, {**state.record, "settings": record["settings"]})
+    with workdir.locked():
+        if workdir.before is not None:
+            _check_same(workdir, record)
+            record = {**workdir.before, "settings": record["settings"]}
+            if _is_finished(config, record):
+                return _finish(workdir, task, record)
 
-        texts = [*map(task.texts, train_examples)]
-        embeddings = new_embeddings(config, texts)
-        model = task.new_model(config, labels, embeddings, new_elmo(config, source))
+        embeddings = new_embeddings(config, [*map(task.texts, examples.train)])
+        model = task.new_model(config, examples.labels, embeddings, new_elmo(config, bilm))
         model.compile(_new_optimizer(config))
         model.optimizer.build(model.trainable_variables)
         average = WeightAverage(model.trainable_variables, config.ema)
-        record |= {
-            "trained_weights": sum(math.prod(weight.shape) for weight in model.trainable_weights),
-            "best": None,
-            "epochs": [],
-            "finished": False,
-        }
         layers = None
-        if source is not None and not config.fine_tune:
-            distinct = distinct_texts(map(task.texts, (*examples, *dev_examples)))
-            layers = distinct, StoredLayers(Embedder(source, "all", config.precision), [*distinct])
-        train = task.training_batches(model, train_examples, config, layers)
-        dev = task.batches(model, dev_examples, config.batch_size, layers)
-        run = _Run(workdir, task, model, average, train, dev, dev_examples)
-        prepare_workdir(workdir, keep_results=state is not None)
-        if state is not None:
-            state.restore(model, average)
-            record.update(best=state.record["best"], epochs=state.record["epochs"])
-            state = None  # frees its memory
-        _write_logs(workdir, record)
-        while not _is_finished(config, record):
-            _train_epoch(run, config.seed, record)
+        if bilm is not None and not config.fine_tune:
+            distinct = distinct_texts(map(task.texts, (*examples.all, *examples.dev)))
+            layers = distinct, StoredLayers(Embedder(bilm, "all", config.precision), [*distinct])
+        train = task.training_batches(model, examples.train, config, layers)
+        dev = task.batches(model, examples.dev, config.batch_size, layers)
+        state = TaskState(workdir.path, model, average)
+        if workdir.before is None:
+            size = sum(math.prod(weight.shape) for weight in model.trainable_weights)
+            record |= {"trained_weights": size, "best": None, "epochs": [], "finished": False}
+            workdir.begin(record, 0)
+            state.save(record)
+        else:
+            state.restore()
+            workdir.begin(record, len(record["epochs"]))
+        model.fit(
+            train.dataset(config.seed, first_epoch=len(record["epochs"]) + 1),
+            steps_per_epoch=len(train),
+            initial_epoch=len(record["epochs"]),
+            epochs=config.epochs,
+            shuffle=False,  # the dataset is shuffled
+            verbose=0,
+            callbacks=[_Epochs(config, workdir, task, average, dev, examples.dev, state, record)],
+        )
         return _finish(workdir, task, record)
 
 
-def _read_examples(
-    config: TaskConfig, task: Task
-) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[str]]:
+class _Examples(NamedTuple):
     """All training examples, the share to train on, the held-out examples, and the labels."""
+
+    all: Sequence[Any]
+    train: Sequence[Any]
+    dev: Sequence[Any]
+    labels: list[str]
+
+
+def _read_examples(config: TaskConfig, task: Task) -> _Examples:
     for module in task.packages:
         require_extra(module, "tasks", "The score of this task")
     examples = task.read(config.train, config)
@@ -161,7 +161,7 @@ def _read_examples(
         "%s training examples, %s held-out examples, %s labels.",
         *(f"{len(part):,}" for part in (train, dev, labels)),
     )
-    return examples, train, dev, labels
+    return _Examples(examples, train, dev, labels)
 
 
 def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
@@ -173,78 +173,23 @@ def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
     return [examples[index] for index in sorted(indices.tolist())]
 
 
-def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def _check_same(workdir: WorkDirectory, now: Mapping[str, Any]) -> None:
+    before = workdir.before
+    sizes = [
+        "{train:,} for training and {dev:,} held out".format(**record["examples"])
+        for record in (before, now)
+    ]
     for name, change in (
-        ("examples", f"examples changed: {_sizes(before)} before, {_sizes(now)} now"),
+        ("examples", "examples changed: {} before, {} now".format(*sizes)),
         ("labels", "labels changed"),
         ("data", "examples or word vectors changed"),
         ("bilm", "biLM changed"),
     ):
         if before.get(name) != now[name]:
             raise ValueError(
-                f"The {change}. Pass the data and the biLM with which {workdir} was trained, "
+                f"The {change}. Pass the data and the biLM with which {workdir.path} was trained, "
                 "or choose another --workdir."
             )
-
-
-def _sizes(record: Mapping[str, Any]) -> str:
-    return "{train:,} for training and {dev:,} held out".format(**record["examples"])
-
-
-class _Run(NamedTuple):
-    """The model and the data of a run."""
-
-    workdir: Path
-    task: Task
-    model: TaskModel
-    average: WeightAverage
-    train: Batches
-    dev: Batches
-    dev_examples: Sequence[Any]
-
-
-def _train_epoch(run: _Run, seed: int, record: dict[str, Any]) -> None:
-    """Trains one epoch, scores the model on held-out examples, and saves both."""
-    task, epochs, best = run.task, record["epochs"], record["best"]
-    epoch = len(epochs) + 1
-    started = time.monotonic()
-    loss = _fit_epoch(run, seed, epoch)
-    seconds = time.monotonic() - started
-    with run.average.applied():
-        predicted = predict_batches(task, run.model, run.dev, run.dev_examples)
-        scores = task.scores([task.gold(example) for example in run.dev_examples], predicted)
-        entry = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
-        epochs.append(entry)
-        if best is None or _is_better(entry, epochs[best["epoch"] - 1], task.metric):
-            record["best"] = {"epoch": epoch, "score": scores[task.metric], "dev": scores}
-            save_model(run.model, run.workdir / MODEL_FILE)
-    logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, task.metric, scores[task.metric])
-    save_state(run.workdir, run.model, run.average, record)
-    _write_logs(run.workdir, record)
-
-
-def _fit_epoch(run: _Run, seed: int, epoch: int) -> float:
-    """Trains one epoch, and returns the mean loss."""
-    with progress(len(run.train), f"epoch {epoch}", "steps") as meter:
-
-        def on_batch_end(_, logs):
-            run.average.update(run.model.optimizer.iterations - 1)
-            meter.note(f"loss {logs['loss']:.4f}")
-            meter.update(1)
-
-        history = run.model.fit(
-            run.train.dataset(seed, epoch),
-            shuffle=False,  # the dataset is shuffled
-            verbose=0,
-            callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=on_batch_end)],
-        )
-    loss = float(history.history["loss"][0])
-    if not math.isfinite(loss):
-        raise FloatingPointError(
-            f"The loss is {loss} in epoch {epoch}: training has diverged. Lower the learning rate, "
-            "and start again."
-        )
-    return loss
 
 
 def _new_optimizer(config: TaskConfig) -> keras.optimizers.Optimizer:
@@ -252,6 +197,65 @@ def _new_optimizer(config: TaskConfig) -> keras.optimizers.Optimizer:
     if config.optimizer == "adadelta":
         return keras.optimizers.Adadelta(rho=0.95, epsilon=_ADADELTA_EPSILON, **options)
     return keras.optimizers.Adam(**options)
+
+
+class _Epochs(keras.callbacks.Callback):
+    """After each epoch: scores the model, keeps the best one, and saves the state of the run."""
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        workdir: WorkDirectory,
+        task: Task,
+        average: WeightAverage,
+        dev: Batches,
+        dev_examples: Sequence[Any],
+        state: TaskState,
+        record: dict[str, Any],
+    ):
+        super().__init__()
+        self._config = config
+        self._workdir = workdir
+        self._task = task
+        self._average = average
+        self._dev = dev
+        self._dev_examples = dev_examples
+        self._state = state
+        self._record = record
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._meter = progress(self.params["steps"], f"epoch {epoch + 1}", "steps")
+        self._started = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._average.update(self.model.optimizer.iterations - 1)
+        self._meter.note(f"loss {logs['loss']:.4f}")
+        self._meter.update(1)
+
+    def on_epoch_end(self, epoch, logs=None):
+        seconds = time.monotonic() - self._started
+        self._meter.close()
+        loss = float(logs["loss"])  # the mean of the epoch
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"The loss is {loss} in epoch {epoch + 1}: training has diverged. Lower the "
+                "learning rate, and start again."
+            )
+        task, record = self._task, self._record
+        with self._average.applied():
+            predicted = predict_batches(task, self.model, self._dev, self._dev_examples)
+            scores = task.scores([task.gold(one) for one in self._dev_examples], predicted)
+            entry = {"epoch": epoch + 1, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
+            record["epochs"].append(entry)
+            best, score = record["best"], scores[task.metric]
+            if best is None or _is_better(entry, record["epochs"][best["epoch"] - 1], task.metric):
+                record["best"] = {"epoch": epoch + 1, "score": score, "dev": scores}
+                _save_model(self.model, self._workdir.path / MODEL_FILE)
+        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch + 1, loss, task.metric, score)
+        self._state.save(record)
+        self._workdir.log(entry)
+        self._workdir.write(record)
+        self.model.stop_training = _is_finished(self._config, record)
 
 
 def _is_better(first: Mapping[str, Any], second: Mapping[str, Any], metric: str) -> bool:
@@ -263,6 +267,17 @@ def _is_better(first: Mapping[str, Any], second: Mapping[str, Any], metric: str)
     return score > other_score or (score == other_score == 0 and first["loss"] < second["loss"])
 
 
+def _save_model(model: TaskModel, path: Path) -> None:
+    """Writes a model as `.keras`, atomically."""
+    with atomic_file(path) as part:
+        saved = part.with_suffix(".part.keras")  # the suffix that Keras requires
+        try:
+            model.save(saved)
+            os.replace(saved, part)
+        finally:
+            saved.unlink(missing_ok=True)
+
+
 def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:
     num_epochs, best = len(record["epochs"]), record["best"]
     if best is not None and num_epochs - best["epoch"] >= config.patience:
@@ -271,23 +286,16 @@ def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:
     return num_epochs >= config.epochs
 
 
-def _finish(workdir: Path, task: Task, record: dict[str, Any]) -> dict[str, Any]:
+def _finish(workdir: WorkDirectory, task: Task, record: dict[str, Any]) -> dict[str, Any]:
     """Writes the final record, and logs the best epoch."""
     record["finished"] = True
-    _write_logs(workdir, record)
+    workdir.write(record)
     best = record["best"]
     logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], task.metric, best["score"])
     if not best["score"]:
         name = {"f1": "F1"}.get(task.metric, task.metric)
         logging.warning("Best %s is 0; train for more epochs.", name)
     return record
-
-
-def _write_logs(workdir: Path, record: Mapping[str, Any]) -> None:
-    write_json(workdir / RECORD_FILE, record)
-    with atomic_file(workdir / LOG_FILE) as part:
-        lines = [json.dumps(epoch) + "\n" for epoch in record["epochs"]]
-        part.write_text("".join(lines), encoding="utf-8")
 
 
 def _digest(content: Any, files: Iterable[str | os.PathLike]) -> str:

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.registry import TASKS
+from elmo_tf.trainers.tasks.new_layers import new_embeddings
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
-from elmo_tf.trainers.tasks.run_parts import new_embeddings
 from elmo_tf.trainers.tasks.training import _is_better, _sample, train_task
 from task_files import NER, SMALL, config_of, sentences
 

@@ -5,10 +5,13 @@ import shutil
 
 import pytest
 
+from elmo_tf.files import locked_directory
 from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.trainers import load_task
+from elmo_tf.trainers.tasks import training
 from elmo_tf.trainers.tasks.predict import evaluate_task
 from elmo_tf.trainers.tasks.training import train_task
-from elmo_tf.trainers.workdir import claimed_workdir
+from nested_arrays import assert_close
 from reference import checkpoint
 from task_files import NER, SMALL
 
@@ -42,6 +45,48 @@ def test_a_run_can_be_resumed_from_its_work_directory_alone(workdir, tmp_path, c
         status, out, err = command("task", "train", *arguments)
         assert (status, out) == (2, "")
         assert "`task` is missing." in err.splitlines()[-1]
+
+
+def kill_in(patch, owner, name, num_epochs):
+    """Raises an error in a method as soon as the record has a number of epochs."""
+    original = getattr(owner, name)
+
+    def killed(self, *arguments):
+        record = getattr(self, "_record", arguments[0])
+        if len(record["epochs"]) == num_epochs:
+            raise KeyboardInterrupt
+        original(self, *arguments)
+
+    patch.setattr(owner, name, killed)
+
+
+def test_a_run_killed_at_any_time_resumes_to_the_scores_of_an_uninterrupted_run(
+    run, tmp_path, monkeypatch
+):
+    """With dropout and averages of the weights, whose state must be restored too."""
+    settings = {"has_elmo": False, "epochs": 4, "dropout": 0.3, "ema": 0.9, "batch_size": 2}
+    whole = run("ner", tmp_path / "whole", **settings)
+    # During the first epoch, after the model of the second was written, and in the fourth.
+    for owner, name, epoch in (
+        (training._Epochs, "on_train_batch_end", 0),
+        (training.TaskState, "save", 2),
+        (training._Epochs, "on_train_batch_end", 3),
+    ):
+        with monkeypatch.context() as patch:
+            kill_in(patch, owner, name, epoch)
+            with pytest.raises(KeyboardInterrupt):
+                run("ner", tmp_path / "parts", **settings, resume=True)
+
+    parts = run("ner", tmp_path / "parts", **settings, resume=True)
+
+    for record in (whole, parts):
+        for epoch in record["epochs"]:
+            del epoch["seconds"]
+    assert parts == {**whole, "settings": parts["settings"]}
+    models = [load_task(tmp_path / name).get_weights() for name in ("whole", "parts")]
+    assert_close(*models)
+    lines = (tmp_path / "parts" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
 
 
 def test_used_work_directories_and_changed_settings_are_refused(run, two_epochs, tmp_path):
@@ -93,10 +138,11 @@ def test_a_run_resumes_after_its_inputs_have_moved(files, tmp_path, options, wei
 
 
 def test_resuming_deletes_temporary_files_of_a_killed_run(run, workdir):
-    left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
+    left = "model.keras.01abcdef.part", "model.keras.01abcdef.part.keras", "state.npz.89abcdef.part"
     for name in left:
-        (workdir / name).touch()
-    (workdir / "state.npz").unlink()
+        (workdir / f".{name}").touch()
+    for name in ("state.npz", "model.keras"):
+        (workdir / name).unlink()
     record = json.loads((workdir / "task.json").read_text())
     unfinished = {**record, "best": None, "epochs": [], "finished": False}
     (workdir / "task.json").write_text(json.dumps(unfinished))
@@ -115,7 +161,7 @@ def test_results_are_deleted_only_with_overwrite(run, workdir, tmp_path):
     with pytest.raises(FileExistsError, match=r"not empty.*it holds .* tagged\.conll"):
         run("ner", workdir, has_elmo=False, epochs=2, resume=True)
     (workdir / "tagged.conll").rename(tmp_path / "tagged.conll")
-    with pytest.raises(ValueError, match=r"state\.npz is missing\. .*\(overwrite=True"):
+    with pytest.raises(FileExistsError, match=r"no save to resume from\. .*\(overwrite=True"):
         run("ner", workdir, has_elmo=False, epochs=2, resume=True)
     (tmp_path / "tagged.conll").rename(workdir / "tagged.conll")
     record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
@@ -140,7 +186,7 @@ def test_wrong_arguments_of_the_model_delete_nothing(run, tmp_path):
 
 def test_two_runs_do_not_share_a_work_directory(run, workdir):
     with (
-        claimed_workdir(workdir),
+        locked_directory(workdir, ""),
         pytest.raises(FileExistsError, match="Another process trains in"),
     ):
         run("ner", workdir, has_elmo=False, epochs=3, resume=True)
