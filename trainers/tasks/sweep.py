@@ -2,16 +2,14 @@
 
 import dataclasses
 import itertools
-import os
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 from absl import logging
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.registry import TASKS
 from elmo_tf.trainers.tasks.training import train_model
@@ -44,16 +42,18 @@ def sweep_task(
         ValueError: `elmo` is missing, or see `TaskConfig` and `train_task`.
         OSError: see `train_task`.
     """
-    check_int(num_seeds, "num_seeds", ge=1)
     if config.elmo is None or config.placement == "none":
         raise ValueError(
             "A sweep compares with and without ELMo: it needs `elmo` and a `placement`."
         )
-    if not shares:
-        raise ValueError("`shares` is empty. Pass at least one share.")
-    if len({_share_name(share) for share in shares}) < len(shares):
+    if not shares or num_seeds < 1:
+        raise ValueError("A sweep needs at least one of `shares`, and `num_seeds` of at least 1.")
+    if len({f"{share:g}" for share in shares}) < len(shares):
         raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
-    configs = list(_configs(config, shares, num_seeds))
+    configs = [
+        _config_of(config, share, config.seed + index, has_elmo)
+        for share, index, has_elmo in itertools.product(shares, range(num_seeds), (False, True))
+    ]
     task, runs = TASKS[config.task](), []
     for count, each in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
@@ -77,43 +77,25 @@ def sweep_task(
     }
 
 
-def _configs(config: TaskConfig, shares: Sequence[float], num_seeds: int) -> Iterator[TaskConfig]:
-    """The settings of each training."""
-    without = {"elmo": None, "fine_tune": False, "placement": "input"}
-    arms: dict[str, dict[str, Any]] = {"without_elmo": without, "with_elmo": {}}
-    seeds = range(config.seed, config.seed + num_seeds)
-    for share, seed, (arm, changes) in itertools.product(shares, seeds, arms.items()):
-        folder = f"{_share_name(share)}_seed_{seed}_{arm}"
-        settings = {
-            **changes,
-            "share": share,
-            "seed": seed,
-            "workdir": os.path.join(config.workdir, folder),
-            "resume": True,
-            "overwrite": False,
-        }
-        yield dataclasses.replace(config, **settings)
-
-
-def _share_name(share: float) -> str:
-    return f"share_{share:g}"
+def _config_of(config: TaskConfig, share: float, seed: int, has_elmo: bool) -> TaskConfig:
+    """The settings of one training."""
+    without = {} if has_elmo else {"elmo": None, "fine_tune": False, "placement": "input"}
+    folder = f"share_{share:g}_seed_{seed}_{'with' if has_elmo else 'without'}_elmo"
+    workdir = {"workdir": Path(config.workdir, folder), "resume": True, "overwrite": False}
+    return dataclasses.replace(config, share=share, seed=seed, **without, **workdir)
 
 
 def _summary(share: float, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    without, with_elmo = (
-        [run["score"] for run in runs if (run["share"], run["elmo"]) == (share, has_elmo)]
-        for has_elmo in (False, True)
-    )
-    error = 1 - statistics.fmean(without)
-    gain = statistics.fmean(with_elmo) - statistics.fmean(without)
+    means, spreads = [], []
+    for has_elmo in (False, True):
+        scores = [run["score"] for run in runs if (run["share"], run["elmo"]) == (share, has_elmo)]
+        means.append(statistics.fmean(scores))
+        deviation = statistics.stdev(scores) if len(scores) > 1 else None
+        spreads.append({"mean": means[-1], "deviation": deviation})
+    error, gain = 1 - means[0], means[1] - means[0]
     return {
         "share": share,
-        "without": _mean_and_deviation(without),
-        "with": _mean_and_deviation(with_elmo),
+        "without": spreads[0],
+        "with": spreads[1],
         "error_reduction": gain / error if error else None,
     }
-
-
-def _mean_and_deviation(scores: Sequence[float]) -> dict[str, float | None]:
-    deviation = statistics.stdev(scores) if len(scores) > 1 else None
-    return {"mean": statistics.fmean(scores), "deviation": deviation}

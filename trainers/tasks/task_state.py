@@ -14,7 +14,6 @@ from elmo_tf.trainers.optimizers import WeightAverage
 
 STATE_FILE = "state.npz"
 _RECORD = "record"
-_READ_ERRORS = (zipfile.BadZipFile, EOFError, KeyError, ValueError)
 
 
 def saved_record(workdir: Path) -> dict[str, Any] | None:
@@ -25,8 +24,8 @@ def saved_record(workdir: Path) -> dict[str, Any] | None:
     try:
         with np.load(path) as saved:
             return json.loads(str(saved[_RECORD]))
-    except _READ_ERRORS as error:
-        raise _damaged(path, error) from None
+    except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
+        raise ValueError(f"Cannot resume: {path} is damaged: {error}") from None
 
 
 class TaskState:
@@ -54,16 +53,9 @@ class TaskState:
             np.savez(file, **arrays, **{_RECORD: np.array(json.dumps(record))})
 
     def restore(self) -> None:
-        """Restores the state.
-
-        Raises:
-            ValueError: it is damaged, or that of another model.
-        """
-        try:
-            with np.load(self._path) as saved:
-                arrays = [saved[str(index)] for index in range(len(saved.files) - 1)]
-        except _READ_ERRORS as error:
-            raise _damaged(self._path, error) from None
+        """Restores the state, or raises `ValueError` if it is that of another model."""
+        with np.load(self._path) as saved:
+            arrays = [saved[str(index)] for index in range(len(saved.files) - 1)]
         if [array.shape for array in arrays] != [tuple(one.shape) for one in self._variables]:
             raise ValueError(
                 f"Cannot resume from {self._path}: it is the state of another model. Was that "
@@ -71,7 +63,3 @@ class TaskState:
             )
         for variable, array in zip(self._variables, arrays, strict=True):
             variable.assign(array)
-
-
-def _damaged(path: Path, error: Exception) -> ValueError:
-    return ValueError(f"Cannot resume: {path} is damaged: {error}")

@@ -199,72 +199,60 @@ def _new_optimizer(config: TaskConfig) -> keras.optimizers.Optimizer:
     return keras.optimizers.Adam(**options)
 
 
+@dataclasses.dataclass(eq=False)
 class _Epochs(keras.callbacks.Callback):
     """After each epoch: scores the model, keeps the best one, and saves the state of the run."""
 
-    def __init__(
-        self,
-        config: TaskConfig,
-        workdir: WorkDirectory,
-        task: Task,
-        average: WeightAverage,
-        dev: Batches,
-        dev_examples: Sequence[Any],
-        state: TaskState,
-        record: dict[str, Any],
-    ):
+    config: TaskConfig
+    workdir: WorkDirectory
+    task: Task
+    average: WeightAverage
+    dev: Batches
+    dev_examples: Sequence[Any]
+    state: TaskState
+    record: dict[str, Any]
+
+    def __post_init__(self):
         super().__init__()
-        self._config = config
-        self._workdir = workdir
-        self._task = task
-        self._average = average
-        self._dev = dev
-        self._dev_examples = dev_examples
-        self._state = state
-        self._record = record
 
     def on_epoch_begin(self, epoch, logs=None):
         self._meter = progress(self.params["steps"], f"epoch {epoch + 1}", "steps")
         self._started = time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
-        self._average.update(self.model.optimizer.iterations - 1)
+        self.average.update(self.model.optimizer.iterations - 1)
         self._meter.note(f"loss {logs['loss']:.4f}")
         self._meter.update(1)
 
     def on_epoch_end(self, epoch, logs=None):
-        seconds = time.monotonic() - self._started
+        seconds = round(time.monotonic() - self._started, 3)
         self._meter.close()
-        loss = float(logs["loss"])  # the mean of the epoch
+        epoch, loss = epoch + 1, float(logs["loss"])  # the mean of the epoch
         if not math.isfinite(loss):
             raise FloatingPointError(
-                f"The loss is {loss} in epoch {epoch + 1}: training has diverged. Lower the "
-                "learning rate, and start again."
+                f"The loss is {loss} in epoch {epoch}: training has diverged. Lower the learning "
+                "rate, and start again."
             )
-        task, record = self._task, self._record
-        with self._average.applied():
-            predicted = predict_batches(task, self.model, self._dev, self._dev_examples)
-            scores = task.scores([task.gold(one) for one in self._dev_examples], predicted)
-            entry = {"epoch": epoch + 1, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
+        task, record = self.task, self.record
+        with self.average.applied():
+            predicted = predict_batches(task, self.model, self.dev, self.dev_examples)
+            scores = task.scores([task.gold(one) for one in self.dev_examples], predicted)
+            entry = {"epoch": epoch, "loss": loss, "seconds": seconds, "dev": scores}
             record["epochs"].append(entry)
-            best, score = record["best"], scores[task.metric]
-            if best is None or _is_better(entry, record["epochs"][best["epoch"] - 1], task.metric):
-                record["best"] = {"epoch": epoch + 1, "score": score, "dev": scores}
-                _save_model(self.model, self._workdir.path / MODEL_FILE)
-        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch + 1, loss, task.metric, score)
-        self._state.save(record)
-        self._workdir.log(entry)
-        self._workdir.write(record)
-        self.model.stop_training = _is_finished(self._config, record)
+            best = record["best"] and record["epochs"][record["best"]["epoch"] - 1]
+            if best is None or _rank(entry, task.metric) > _rank(best, task.metric):
+                record["best"] = {"epoch": epoch, "score": scores[task.metric], "dev": scores}
+                _save_model(self.model, self.workdir.path / MODEL_FILE)
+        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, task.metric, scores[task.metric])
+        self.state.save(record)
+        self.workdir.log(entry)
+        self.workdir.write(record)
+        self.model.stop_training = _is_finished(self.config, record)
 
 
-def _is_better(first: Mapping[str, Any], second: Mapping[str, Any], metric: str) -> bool:
-    """Whether the first epoch has a better score, or both have score 0 and it has a lower loss.
-
-    The F1 of spans is often 0 in the first epochs.
-    """
-    score, other_score = first["dev"][metric], second["dev"][metric]
-    return score > other_score or (score == other_score == 0 and first["loss"] < second["loss"])
+def _rank(epoch: Mapping[str, Any], metric: str) -> float:
+    """The score; or if it is 0, as F1 often is in the first epochs, minus the loss."""
+    return epoch["dev"][metric] or -epoch["loss"]
 
 
 def _save_model(model: TaskModel, path: Path) -> None:

@@ -115,9 +115,9 @@ def test_each_seed_is_trained_without_and_with_elmo(monkeypatch):
 def test_invalid_sweep_settings_are_refused():
     for elmo, arguments, message in (
         (None, [], "it needs `elmo` and a `placement`"),
-        ("small-en", [[]], "`shares` is empty"),
+        ("small-en", [[]], "needs at least one of `shares`"),
         ("small-en", [[0.5, 1, 0.5]], r"`shares` has duplicates: 0\.5, 1, 0\.5"),
-        ("small-en", [[1], 0], "`num_seeds` must be an integer of at least 1"),
+        ("small-en", [[1], 0], "`num_seeds` of at least 1"),
     ):
         with pytest.raises(ValueError, match=message):
             sweep_task(config_of("ner", elmo=elmo), *arguments)
