@@ -22,7 +22,8 @@ def saved_record(workdir: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path) as saved:
+        # NumPy does not close a damaged file.
+        with open(path, "rb") as file, np.load(file) as saved:
             return json.loads(str(saved[_RECORD]))
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
         raise ValueError(f"Cannot resume: {path} is damaged: {error}") from None

@@ -51,11 +51,11 @@ def kill_in(patch, owner, name, num_epochs):
     """Raises an error in a method as soon as the record has a number of epochs."""
     original = getattr(owner, name)
 
-    def killed(self, *arguments):
-        record = getattr(self, "_record", arguments[0])
+    def killed(self, *arguments, **named):
+        record = self.record if hasattr(self, "record") else arguments[0]
         if len(record["epochs"]) == num_epochs:
             raise KeyboardInterrupt
-        original(self, *arguments)
+        original(self, *arguments, **named)
 
     patch.setattr(owner, name, killed)
 
