@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.files import atomic_file, locked_directory, write_json
-from elmo_tf.settings import RunSettings, check_same_settings
+from elmo_tf.settings import check_same_settings
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.trainers.config import PretrainConfig
 
 LOG_FILE = "log.jsonl"
 
@@ -40,7 +42,7 @@ class WorkDirectory:
 
     def __init__(
         self,
-        config: RunSettings,
+        config: PretrainConfig | TaskConfig,
         results: Collection[str],
         product: str,
         saved_record: Callable[[Path], dict[str, Any] | None],
