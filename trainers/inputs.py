@@ -98,7 +98,7 @@ def default_learning_rate(config: PretrainConfig, num_cells: int, num_steps: int
         return {"adagrad": 0.2, "adam": 0.001}[config.optimizer]
     if config.start_from is not None:
         return _LOWEST_RATE
-    # Measured: see "Default learning rates" in docs/appendix-trials.md.
+    # Measured: see "Default learning rates" in docs/benchmarks.md.
     return max(_LOWEST_RATE, min(0.01, 2 / num_cells, 0.5 / math.sqrt(num_steps)))
 
 
