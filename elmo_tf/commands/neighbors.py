@@ -55,11 +55,15 @@ def neighbors(
     report.check()
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.layer_choice import check_layers
     from elmo_tf.evaluation import neighbors as search
     from elmo_tf.evaluation.stored_vectors import SentenceVectorSource
     from elmo_tf.text.reading import sentence_files
 
-    layers = search.check_layers(layer or None, load_config(model).lstm.num_layers + 1)
+    num_layers = load_config(model).lstm.num_layers + 1
+    layers = layer or range(1, num_layers)
+    for each in layers:
+        check_layers(each, num_layers)
     stored = None if vectors is None else SentenceVectorSource(vectors)
     text = search.distinct_sentences(sentence_files(corpus), max_tokens)
     if stored is not None:

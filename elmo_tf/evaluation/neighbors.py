@@ -2,13 +2,13 @@
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_choice import check_all_layers
+from elmo_tf.embedding.layer_choice import check_all_layers, check_layers
 from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.extras import require_extra
@@ -136,7 +136,9 @@ def nearest_tokens(
         raise ValueError(f"`top_n` must be at least 1. Received: {top_n!r}")
     if words not in ("any", "same", "other"):
         raise ValueError(f"`words` must be any, same or other. Received: {words!r}")
-    layers = check_layers(layers, embedder.num_layers)
+    layers = list(range(1, embedder.num_layers) if layers is None else layers)
+    for layer in layers:
+        check_layers(layer, embedder.num_layers)
     sizes = [(source.num_layers, source.dim) for source in (embedder, stored or embedder)]
     if sizes[0] != sizes[1]:
         raise ValueError(
@@ -170,15 +172,6 @@ def nearest_tokens(
     return [
         {layer: list(nearest.values()) for layer, nearest in of_query.items()} for of_query in best
     ]
-
-
-def check_layers(layers: Iterable[int] | None, num_layers: int) -> list[int]:
-    """Returns layers, by default all but layer 0; `ValueError` if one does not exist."""
-    layers = list(range(1, num_layers) if layers is None else layers)
-    for layer in layers:
-        if not 0 <= layer < num_layers:
-            raise ValueError(f"The layers are 0 to {num_layers - 1}. Received: {layer!r}")
-    return layers
 
 
 def _query_vectors(embedder: Embedder, queries: Sequence[Occurrence]) -> np.ndarray:

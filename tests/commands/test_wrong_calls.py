@@ -97,7 +97,7 @@ def files(in_temporary_folder):
         ((*NEIGHBORS, "--same-word", "--other-words"), 2, "exclude each other"),
         ((*NEIGHBORS, "--sentence", "a b"), 1, "The word 'bank' does not occur in the text."),
         ((*NEIGHBORS, "--vectors", "old.hdf5"), 1, "old.hdf5 has no vectors of the sentence"),
-        ((*NEIGHBORS, "--layer", "3"), 1, "The layers are 0 to 2. Received: 3"),
+        ((*NEIGHBORS, "--layer", "3"), 1, "the model has the layers 0 to 2"),
         (("neighbors", "bnak", *CORPUS), 1, "The word 'bnak' does not occur in the text."),
         (("diff", "gone.hdf5", "{model}", "text.txt"), 1, "There is no file of vectors gone.hdf5"),
         (DIFF, 1, "Cannot open text.txt as HDF5"),

@@ -150,7 +150,7 @@ def test_wrong_arguments_are_errors(embedder, bilm, text, text_file, tmp_path):
     for position in (1, -1):
         with pytest.raises(ValueError, match=rf"no token {position} in the sentence \['a'\]"):
             nearest_tokens(embedder, [Occurrence(["a"], position)], text)
-    with pytest.raises(ValueError, match=r"The layers are 0 to 2\. Received: 3"):
+    with pytest.raises(ValueError, match="the model has the layers 0 to 2"):
         nearest_tokens(embedder, [], text, [3])
     with pytest.raises(ValueError, match=r"must return all layers.*Received: 'top'"):
         nearest_tokens(Embedder(bilm, layers="top"), [], text)
