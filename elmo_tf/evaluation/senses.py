@@ -50,11 +50,14 @@ def evaluate_senses(
         training data), "layer_0", and so on.
 
     Raises:
-        ValueError: `embedder` does not return all layers, or vectors are not finite.
+        ValueError: `embedder` does not return all layers, there is no test set, or vectors are not
+            finite.
 
     Source: Peters et al. 2018, section 5.3; Melamud et al. 2016.
     """
     check_all_layers(embedder)
+    if not tests:
+        raise ValueError("There is no test set.")
     lemmas = tested_lemmas(tests)
     shown = progress_over(train, len(train), "training", "sentences")
     senses = mean_sense_vectors(instance_vectors(embedder, shown, lemmas), inventory)
