@@ -1,6 +1,6 @@
 """Compares the tokenizers of languages with the tokens of treebanks: rows of the languages guide.
 
-    python benchmarks/tokenizers.py ko=ko_kaist-ud-dev.conllu ja=ja_gsd-ud-test.conllu
+    python benchmarks/language_tokenizers.py ko=ko_kaist-ud-dev.conllu ja=ja_gsd-ud-test.conllu
 
 The text of a treebank's sentences is tokenized sentence by sentence, on one core.
 """
