@@ -2,6 +2,7 @@
 
 import inspect
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -182,3 +183,16 @@ def truth(kind):
     if kind == "bidaf":
         return np.array([[1, 3], [0, 0], [0, 0], [2, 2]])
     return np.array([0, 1, 1, 0])
+
+
+def sublayers(layer):
+    """A Keras layer and all layers within it."""
+    found, todo = {}, [layer]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, list | tuple):
+            todo += value
+        elif isinstance(value, keras.layers.Layer) and id(value) not in found:
+            found[id(value)] = value
+            todo += vars(value).values()
+    return list(found.values())

@@ -15,6 +15,7 @@ from task_models import (
     embeddings,
     padded,
     reference_weights,
+    sublayers,
     with_random_weights,
 )
 
@@ -234,7 +235,7 @@ def test_each_dropout_is_active_only_in_training():
     model = random_model(mention_loss=1.0)
     sentences = some_document((6, 4))
     y = as_targets(some_gold(model(sentences)["spans"].numpy()))
-    dropouts = [each for each in model._flatten_layers() if isinstance(each, keras.layers.Dropout)]
+    dropouts = [each for each in sublayers(model) if isinstance(each, keras.layers.Dropout)]
     assert len(dropouts) == 10
     assert [layer.rate for layer in dropouts].count(0.5) == 1
 

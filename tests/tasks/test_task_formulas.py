@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 
 from reference import task_models as reference
-from task_models import new_model, padded, reference_weights, some_inputs, with_random_weights
+from task_models import (
+    new_model,
+    padded,
+    reference_weights,
+    some_inputs,
+    sublayers,
+    with_random_weights,
+)
 
 SENTENCES = ["the cat sat on the mat", "ein", "Zürich cat 서울"]
 
@@ -48,7 +55,7 @@ def test_each_dropout_is_active_only_in_training(kind, num_dropouts):
     inputs = some_inputs(kind, SENTENCES)
     dropouts = [
         layer
-        for layer in model._flatten_layers()
+        for layer in sublayers(model)
         if isinstance(layer, keras.layers.Dropout | keras.layers.SpatialDropout1D)
     ]
     assert len(dropouts) == num_dropouts

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from masks import mask_of
 
 from elmo_tf import char_ids
 from elmo_tf.saved_models import load
@@ -125,7 +126,7 @@ def test_the_mask_reaches_the_layers_above(layer):
 
     np.testing.assert_allclose(of_tokens(wider), of_tokens(PADDED), atol=1e-6)
     np.testing.assert_allclose(of_sentences(tf.constant(SENTENCES)), of_tokens(PADDED), atol=1e-6)
-    np.testing.assert_array_equal(keras.src.backend.get_keras_mask(layer(PADDED)), MASK)
+    np.testing.assert_array_equal(mask_of(layer(PADDED)), MASK)
 
 
 def test_a_keras_file_keeps_trained_weights(trained, keras_round_trip):
