@@ -12,9 +12,6 @@ from elmo_tf.settings import Count, Natural, Positive, checked_dataclass
 
 # Character ids: 256 bytes, <S>, </S>, begin and end of word, padding.
 NUM_CHARACTERS = 261
-# Where a task model reads ELMo, and the number of places.
-PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
-
 _PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 # Not strict: lists become tuples.
 _Pair = Annotated[tuple[Count, Count], pydantic.Strict(False)]

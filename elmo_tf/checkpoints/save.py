@@ -24,7 +24,6 @@ from elmo_tf.checkpoints.weight_files import (
     variables_by_path,
     write_weights,
 )
-from elmo_tf.config_checks import check_choice
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
@@ -69,8 +68,10 @@ def save_bilm(
         ValueError: unknown `format` or `dtype`, or a weight is out of its range.
         MissingExtraError: the package safetensors is not installed.
     """
-    check_choice(dtype, "dtype", DTYPES)
-    check_choice(format, "format", FORMATS)
+    if dtype not in DTYPES:
+        raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {dtype!r}")
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
     directory = Path(directory)
     variables = variables_by_path(bilm)
     check_range(variables, dtype)  # before any file is replaced

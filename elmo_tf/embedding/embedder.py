@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.checkpoints.load import known_characters
-from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import file_jobs
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.layer_choice import (
@@ -94,9 +93,14 @@ class Embedder:
         cache_tokens: int = 50_000,
         tokenizer: str | Tokenizer | None = None,
     ):
-        check_choice(precision, "precision", PRECISIONS)
-        check_int(batch_tokens, "batch_tokens", ge=1)
-        check_int(cache_tokens, "cache_tokens", ge=0)
+        if precision not in PRECISIONS:
+            raise ValueError(
+                f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"
+            )
+        if batch_tokens < 1:
+            raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
+        if cache_tokens < 0:
+            raise ValueError(f"`cache_tokens` must be at least 0. Received: {cache_tokens}")
         self._encodes_average = layers is None
         layers = "all" if layers is None else layers
         check_layers(layers)
@@ -162,7 +166,8 @@ class Embedder:
             `layers="all"`. "token": a list of arrays, (T, feature) or see `embed`. For one sentence
             (`str`), only its array.
         """
-        check_choice(output, "output", OUTPUTS)
+        if output not in OUTPUTS:
+            raise ValueError(f"`output` must be one of {', '.join(OUTPUTS)}. Received: {output!r}")
         is_single = isinstance(sentences, str | bytes)
         batch = list(token_lists([sentences] if is_single else sentences, keep_text=True))
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar

@@ -7,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.checkpoints.load import load_bilm
-from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import LAYERS
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM, copied_bilm
@@ -18,9 +17,11 @@ from elmo_tf.processors import PRECISIONS
 def check_layers(layers: Any, num_layers: int | None = None) -> None:
     """Raises `ValueError` unless `layers` is one of `LAYERS` or below `num_layers`, if known."""
     if isinstance(layers, str):
-        check_choice(layers, "layers", LAYERS)
+        if layers not in LAYERS:
+            raise ValueError(f"`layers` must be one of {', '.join(LAYERS)}. Received: {layers!r}")
         return
-    check_int(layers, "layers", ge=0)
+    if layers < 0:
+        raise ValueError(f"`layers` must be at least 0. Received: {layers}")
     if num_layers is not None and layers >= num_layers:
         raise ValueError(
             f"`layers` must be at most {num_layers - 1}: the model has the layers 0 to "

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 import elmo_tf
-from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.extras import require_extra
 
 _language = require_extra("spacy.language", "spacy", "The component elmo")
@@ -47,9 +46,14 @@ class ElmoComponent:
     ):
         from elmo_tf.processors import PRECISIONS
 
-        check_choice(layers, "layers", ("average", "top"))
-        check_choice(precision, "precision", PRECISIONS)
-        check_int(batch_tokens, "batch_tokens", ge=1)
+        if layers not in ("average", "top"):
+            raise ValueError(f"`layers` must be one of average, top. Received: {layers!r}")
+        if precision not in PRECISIONS:
+            raise ValueError(
+                f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"
+            )
+        if batch_tokens < 1:
+            raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
         self.name = name
         self._model: Any = model
         self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}

@@ -13,11 +13,15 @@ class TokenMask(keras.layers.Layer):
     A layer, because the mask of symbolic strings must be the output of one.
     """
 
-    def call(self, inputs):
+    def call(self, inputs, lengths=None):  # `lengths` in files of version 0.3
         inputs = as_tensor(inputs)  # Keras does not convert ragged tensors
-        return is_token(token_batch(inputs)[0] if inputs.dtype == tf.string else inputs)
+        if inputs.dtype == tf.string:
+            inputs, lengths = token_batch(inputs, lengths)
+        if lengths is None:
+            return is_token(inputs)
+        return tf.sequence_mask(lengths, tf.shape(inputs)[1])
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs, lengths=None):
         return keras.KerasTensor(sentence_shape(inputs.shape), dtype="bool")
 
 

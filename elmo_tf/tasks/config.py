@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 from cyclopts import Parameter
 
-from elmo_tf.config import PLACEMENTS
 from elmo_tf.settings import (
     Count,
     Natural,
@@ -22,6 +21,8 @@ from elmo_tf.settings import (
     settings_as_json,
 )
 
+# Where a task model reads ELMo, and the number of places.
+PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
 # In the work directory of an `SRLTagger`: that of the tagger that finds predicates.

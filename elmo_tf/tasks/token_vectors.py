@@ -8,9 +8,9 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.config import PLACEMENTS
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.config import PLACEMENTS
 from elmo_tf.text.inputs import is_token
 
 

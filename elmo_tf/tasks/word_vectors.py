@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.progress import progress_over
 from elmo_tf.text.reading import decode, is_compressed, read_lines
@@ -84,7 +83,8 @@ class WordVectors:
             top_n: int >= 1. Number of tokens. Defaults to 5.
             without: a token to leave out, or None.
         """
-        check_int(top_n, "top_n", ge=1)
+        if top_n < 1:
+            raise ValueError(f"`top_n` must be at least 1. Received: {top_n}")
         similarities = self._units @ unit_vectors(vector)  # (token,)
         order = np.argsort(-similarities, kind="stable")[: top_n + 1]
         near = [(self.tokens[row], float(similarities[row])) for row in order]

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from absl import logging
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.text.fasta import fasta_records, is_fasta
 from elmo_tf.text.reading import TextSource, is_utf_8, read_lines, sentence_lines
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
@@ -62,7 +61,8 @@ def sentence_reader(
             that of another one; or see `column_sentences`, `fasta_records`, `sentence_lines`.
     """
     format = format or format_of(path)
-    check_choice(format, "format", FORMATS)
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
     if format in ("text", "fasta") and token_column is not None:
         raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is {format}.")
     if format == "text":

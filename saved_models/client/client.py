@@ -21,7 +21,6 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.config_checks import check_int
 from elmo_tf.saved_models.client.calls import (
     MAX_RETRIES,
     Calls,
@@ -84,8 +83,10 @@ class Client:
         client_certificate: str | os.PathLike | None = None,
         headers: Mapping[str, str] | None = None,
     ):
-        check_int(batch_size, "batch_size", ge=1)
-        check_int(batch_tokens, "batch_tokens", ge=1)
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
+        if batch_tokens < 1:
+            raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
         self.address = address
         self.timeout = timeout
         self._spec = model_pb2.ModelSpec(name=model)
@@ -181,7 +182,8 @@ class Client:
         Raises:
             TypeError, ValueError, ServerError: see `predict`; raised at the sentence concerned.
         """
-        check_int(in_flight, "in_flight", ge=1)
+        if in_flight < 1:
+            raise ValueError(f"`in_flight` must be at least 1. Received: {in_flight}")
 
         def rows() -> Iterator[Arrays]:
             batches = sentence_batches(checked_sentences(sentences), *self._limits)

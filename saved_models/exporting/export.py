@@ -11,7 +11,6 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
-from elmo_tf.config_checks import check_int
 from elmo_tf.files import atomic_directory, refuse_pattern, write_json
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.signatures import Exported
@@ -102,7 +101,8 @@ def new_version(
         FileExistsError: the version exists and `overwrite` is false.
         ValueError: `version` is not an integer of at least 0.
     """
-    check_int(version, "version", ge=0)
+    if version < 0:
+        raise ValueError(f"`version` must be at least 0. Received: {version}")
     path = Path(directory) / str(version)
     refuse_pattern(path)
     check_new_version(directory, version, overwrite)

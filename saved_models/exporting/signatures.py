@@ -5,7 +5,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.models.elmo import Elmo
@@ -75,7 +74,8 @@ class Exported(tf.train.Checkpoint):
         bilm, mixes, top_only = _parts(source, precision)
         weights = [*bilm.weights, *(weight for mix in mixes for weight in mix.weights)]
         self.variables = [weight.value for weight in weights]
-        self.trainable_variables = [weight.value for weight in weights if weight.trainable]
+        # Of TensorFlow's variables: an `Elmo` freezes the Keras variables of its biLM.
+        self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = [_penalty(mix) for mix in mixes if mix.l2]
         if bilm.lookup_table is not None:
             self.lookup_table = bilm.lookup_table
@@ -196,8 +196,10 @@ def _of_index(name: str, index: int) -> str:
 
 def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], bool]:
     """Returns the biLM, copies of the mixes, and `top_only`."""
-    if precision is not None:
-        check_choice(precision, "precision", PRECISIONS)
+    if precision is not None and precision not in PRECISIONS:
+        raise ValueError(
+            f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"
+        )
     if isinstance(source, BiLM):
         bilm, learned, top_only = source, [], False
     elif isinstance(source, Elmo):

@@ -223,11 +223,11 @@ def test_invalid_sentences_are_refused_with_their_number(embedder):
     ("arguments", "message"),
     [
         ({"layers": 3}, r"`layers` must be at most 2: the model has the layers 0 to 2. Rec.*: 3"),
-        ({"layers": -1}, r"`layers` must be an integer of at least 0. Received: -1"),
+        ({"layers": -1}, r"`layers` must be at least 0. Received: -1"),
         ({"layers": "bottom"}, r"`layers` must be one of all, concat, .*mix. Received: 'bottom'"),
         ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
-        ({"batch_tokens": 0}, r"`batch_tokens` must be an integer of at least 1. Received: 0"),
-        ({"cache_tokens": -1}, r"`cache_tokens` must be an integer of at least 0. Received: -1"),
+        ({"batch_tokens": 0}, r"`batch_tokens` must be at least 1. Received: 0"),
+        ({"cache_tokens": -1}, r"`cache_tokens` must be at least 0. Received: -1"),
     ],
 )
 def test_arguments_out_of_range_are_refused(bilm, embedder, arguments, message):

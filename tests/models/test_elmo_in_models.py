@@ -1,9 +1,7 @@
 """An `Elmo` within Keras models: training, masks, saving, exports, several devices."""
 
-import gc
 import subprocess
 import sys
-import weakref
 
 import keras
 import numpy as np
@@ -94,33 +92,6 @@ def test_batches_of_blank_texts_train_without_nan(bilm, input):
         model.train_on_batch(blank, tf.ones((2, 1)))
 
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
-
-
-def test_the_graph_of_a_training_is_freed_at_the_next_one(fresh_bilm):
-    bilm, graphs = fresh_bilm(), []
-
-    class Graph(keras.layers.Layer):
-        supports_masking = True
-
-        def call(self, vectors):
-            graphs.append(weakref.ref(tf.compat.v1.get_default_graph()))
-            return vectors
-
-    def train():
-        elmo = Elmo(bilm, trainable_bilm=True)
-        lstm = keras.layers.LSTM(2)
-        model = keras.Sequential([keras.Input((), dtype="string"), elmo, Graph(), lstm])
-        model.compile("sgd", "mse")
-        model.train_on_batch(tf.constant(SENTENCES), tf.ones((4, 2)))
-
-    train()
-    first = len(graphs)
-    train()
-
-    keras.utils.clear_session()
-    gc.collect()
-    assert first
-    assert [graph() for graph in graphs[:first]] == [None] * first
 
 
 @pytest.mark.parametrize("built", [False, True])
@@ -259,16 +230,6 @@ def test_subclassed_models_load_the_weights_of_all_layers(bilm, keras_round_trip
     expected = model(inputs[kind])
 
     np.testing.assert_array_equal(keras_round_trip(model)(inputs[kind]), expected)
-
-
-def test_keras_exports_subclassed_models_over_sentences(bilm, tmp_path):
-    model, signature = Subclassed(Elmo(bilm)), [tf.TensorSpec((None,), tf.string)]
-    expected = model(tf.constant(SENTENCES))
-
-    model.export(tmp_path, input_signature=signature, verbose=False)
-
-    loaded = tf.saved_model.load(tmp_path)  # keep the reference: it owns the variables
-    np.testing.assert_allclose(loaded.serve(tf.constant(SENTENCES)), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "bfloat16"])

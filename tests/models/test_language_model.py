@@ -80,8 +80,8 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
     np.testing.assert_allclose(dropped[0][0], 0.5 * layers[-1, :-1, :6], atol=2e-6)
 
 
-def test_all_weights_get_gradients(language_model):
-    window = window_of(SENTENCE)
+def test_all_weights_get_gradients(fresh_bilm, new_language_model):
+    language_model, window = new_language_model(fresh_bilm()), window_of(SENTENCE)
     with tf.GradientTape() as tape:
         zeros = language_model.bilm.zero_states(1)
         outputs, _ = language_model.top_layer_outputs(window["inputs"], zeros, training=True)
@@ -92,6 +92,7 @@ def test_all_weights_get_gradients(language_model):
         )
 
     gradients = tape.gradient(loss, language_model.trainable_weights)
+    assert len(gradients) == 33 + 2
     assert all(gradient is not None for gradient in gradients)
 
 

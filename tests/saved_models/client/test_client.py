@@ -112,7 +112,7 @@ OTHERS = ("ftp://localhost:1", "grpc://localhost", "grpcs://localhost", "a b:1",
             for retries in (-1, 5)
         ),
         *(
-            ("localhost:1", {name: 0}, f"`{name}` must be an integer of at least 1. Received: 0")
+            ("localhost:1", {name: 0}, f"`{name}` must be at least 1. Received: 0")
             for name in ("batch_size", "batch_tokens")
         ),
         (

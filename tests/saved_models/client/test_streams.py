@@ -74,7 +74,7 @@ def test_a_stream_and_an_awaited_answer_equal_predict(address):
         assert list(client.stream([])) == []
         with pytest.raises(ServerError, match="has no output layers"):
             next(client.stream(["a"], "layers"))
-        with pytest.raises(ValueError, match="`in_flight` must be an integer of at least 1"):
+        with pytest.raises(ValueError, match="`in_flight` must be at least 1"):
             client.stream(["a"], in_flight=0)
 
 

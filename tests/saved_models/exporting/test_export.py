@@ -249,7 +249,7 @@ def test_a_write_error_names_the_folder(bilm, tmp_path, monkeypatch):
     ("arguments", "error", "message"),
     [
         *(
-            ({"version": version}, ValueError, r"`version` must be an integer of at least 0. Rec")
+            ({"version": version}, ValueError, r"`version` must be at least 0. Rec")
             for version in (-1, 1.0, True)
         ),
         ({"tokenizer": "regex"}, TypeError, r"a method split_with_offsets.*Received: 'regex'"),
