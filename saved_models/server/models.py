@@ -163,8 +163,9 @@ class Model:
         found = versions_in(self._directory)
         number = max(found, default=None)
         if number is None or (self._current is not None and self._current.number == number):
+            self._failed = None
             return
-        changed = _last_change(found[number])
+        changed = max(file.stat().st_mtime for file in found[number].rglob("*"))
         if self._failed is not None and self._failed[:2] == (number, changed):
             return
         start_time = time.monotonic()
@@ -226,12 +227,3 @@ class Model:
             del self._num_users[version]
         version.close()
         logging.info("Unloaded %s, version %d.", self.name, version.number)
-
-
-def _last_change(path: Path) -> float:
-    """Returns the newest modification time in a folder; files may disappear meanwhile."""
-    times = [0.0]
-    for file in path.rglob("*"):
-        with contextlib.suppress(OSError):
-            times.append(file.stat().st_mtime)
-    return max(times)

@@ -132,22 +132,6 @@ def test_close_unloads_after_running_requests_and_refuses_new_ones(model_of):
     assert running.is_closed
 
 
-def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
-    model = model_of(0)
-
-    def ask():
-        with model.version() as version:
-            if version.is_closed:
-                raise RuntimeError("closed while in use")
-
-    with asking(ask):
-        for number in range(1, 31):
-            put(tmp_path, number)
-            model.load()
-            shutil.rmtree(tmp_path / str(number - 1))
-    assert loader.open_numbers() == [30]
-
-
 def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
     """A broken version does not replace a loaded one, and its error is reported."""
     shutil.copytree(model_directory / "1", tmp_path / "1")

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 
 import grpc
 import numpy as np
@@ -272,41 +273,22 @@ def test_the_status_of_an_unknown_model_or_version_is_an_error(server):
         assert_bad((status, json.loads(text)), message, 404)
 
 
-def save_half_plus(offset, path):
-    """Writes a model of TensorFlow 1: y = x / 2 + offset."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        half = tf.compat.v1.get_variable("a", initializer=0.5, use_resource=False)
-        x = tf.compat.v1.placeholder(tf.float32, [None], "x")
-        y = tf.add(half * x, offset, "y")
-        session.run(tf.compat.v1.global_variables_initializer())
-        builder = tf.compat.v1.saved_model.Builder(str(path))
-        builder.add_meta_graph_and_variables(
-            session,
-            [tf.saved_model.SERVING],
-            {"serving_default": tf.compat.v1.saved_model.predict_signature_def({"x": x}, {"y": y})},
-        )
-        builder.save()
-
-
-def test_several_models_are_served_as_by_tf_serving(model_directory, tmp_path):
-    """One is like those of TF Serving's examples, in a folder with leading zeros."""
-    save_half_plus(2.0, tmp_path / "00000123")
-    path = "/v1/models/half_plus"
-    with serving({"half_plus": tmp_path, "elmo": model_directory}) as (server, _):
-        by_row = predict_rest(server, {"instances": [1.0, 2.0, 5.0]}, path)
-        by_column = predict_rest(server, {"inputs": [1.0]}, f"{path}/versions/123")
-        _, _, text = send(server, "GET", f"{path}/metadata")
+def test_several_models_are_served_by_their_names(model_directory, tmp_path):
+    shutil.copytree(model_directory / "1", tmp_path / "00000123")
+    with serving({"tens": tmp_path, "elmo": model_directory}) as (server, _):
+        tens = outputs_over_rest(server, ["a"], "/v1/models/tens/versions/123")
+        hundreds = outputs_over_rest(server, ["a"])
         _, _, names = send(server, "GET", "/models.json")
-        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
-    assert json.loads(names) == {"models": ["elmo", "half_plus"]}
-    assert by_row == (200, {"predictions": [2.5, 3.0, 4.5]})
-    assert by_column == (200, {"outputs": [2.5]})
-
-    document = json.loads(text)
-    assert document["model_spec"] == {"name": "half_plus", "signature_name": "", "version": "123"}
-    (signature,) = document["metadata"]["signature_def"]["signature_def"].values()
-    assert signature["inputs"]["x"]["dtype"] == "DT_FLOAT"
-    assert signature["outputs"]["y"]["tensor_shape"]["dim"] == [{"size": "-1", "name": ""}]
+        _, _, metadata = send(server, "GET", "/v1/models/tens/metadata")
+    assert (tens["elmo"][0, 0, 0], hundreds["elmo"][0, 0, 0]) == (10, 100)
+    assert json.loads(names) == {"models": ["elmo", "tens"]}
+    document = json.loads(metadata)
+    assert document["model_spec"] == {"name": "tens", "signature_name": "", "version": "123"}
+    signatures = document["metadata"]["signature_def"]["signature_def"]
+    assert sorted(signatures) == ["other_types", "serving_default", "split", "tokens"]
+    word_emb = signatures["tokens"]["outputs"]["word_emb"]
+    assert word_emb["dtype"] == "DT_FLOAT"
+    assert [dim["size"] for dim in word_emb["tensor_shape"]["dim"]] == ["-1", "-1", "3"]
 
 
 def test_reflection_lists_services_and_methods(channel):
