@@ -45,7 +45,7 @@ def serve(
         rest_port: of REST and of the page at `/`. 0 picks a free one, `None` disables REST.
         host: address to listen on. The default accepts connections from this machine only,
             `"0.0.0.0"` from everywhere. There is no authentication and no encryption.
-        limits: of a request and of a batch.
+        limits: of a request and of a batch, a `saved_models.server.limits.Limits`.
         poll_seconds: between checks for new versions; `None` disables them.
 
     Returns:

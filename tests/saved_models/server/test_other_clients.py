@@ -115,6 +115,6 @@ def test_node_gets_vectors_and_prints_the_servers_error(node, server, expected):
         tokens = np.reshape(answer["elmo"], (length, expected["elmo"].shape[-1]))
         np.testing.assert_allclose(tokens, expected["elmo"][i, :length], atol=1e-5)
         np.testing.assert_allclose(answer["default"], expected["default"][i], atol=1e-5)
-    done = node(f"127.0.0.1:{server.port}", *["a"] * 4097)
+    done = node(f"127.0.0.1:{server.port}", *["a " * 40_000] * 2)
     assert done.returncode == 1
-    assert "INVALID_ARGUMENT: The request has 4097 sentences, more than 4096" in done.stderr
+    assert "INVALID_ARGUMENT: The request has 2 sentences, the longest with" in done.stderr
