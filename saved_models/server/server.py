@@ -59,6 +59,8 @@ def serve(
     """
     _check_ports(host, port, rest_port)
     sources = directory if isinstance(directory, Mapping) else {name: directory}
+    for source in sources.values():
+        _check_source(source)
     url_host = f"[{host}]" if ":" in host else host
     server = Server()
     try:
@@ -136,20 +138,29 @@ def _check_ports(host: str, *ports: int | None) -> None:
                 ) from error
 
 
+def _check_source(path: Source) -> None:
+    """Raises `FileNotFoundError` for a path that holds neither versions nor a checkpoint."""
+    if _has_versions(path) or is_checkpoint(path):
+        return
+    reason = f"no such folder or checkpoint.{name_hint(path)}"
+    if os.path.isdir(path):
+        reason = (
+            f"it holds no numbered versions, such as {Path(path, '1/saved_model.pb')}. Of a single "
+            "version, pass the parent folder."
+        )
+    raise FileNotFoundError(f"Cannot serve {path}: {reason}")
+
+
+def _has_versions(path: Source) -> bool:
+    return not isinstance(path, tuple | list) and bool(versions_in(Path(path)))
+
+
 @contextlib.contextmanager
 def _exported_versions(path: Source) -> Iterator[Path]:
     """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
-    if not isinstance(path, tuple | list) and versions_in(Path(path)):
+    if _has_versions(path):
         yield Path(path)
         return
-    if not is_checkpoint(path):
-        reason = f"no such folder or checkpoint.{name_hint(path)}"
-        if os.path.isdir(path):
-            reason = (
-                f"it holds no numbered versions, such as {Path(path, '1/saved_model.pb')}. Of a "
-                "single version, pass the parent folder."
-            )
-        raise FileNotFoundError(f"Cannot serve {path}: {reason}")
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
         logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
         with open_checkpoint(path) as checkpoint:

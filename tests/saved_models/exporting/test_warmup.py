@@ -56,5 +56,5 @@ def test_a_version_that_fails_its_warm_up_is_not_served(warm, tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "1" / WARMUP_FILE)) as writer:
         writer.write(prediction_log_pb2.PredictionLog(predict_log=log).SerializeToString())
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Expects strings to be string"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="strings must be string"):
         serve(tmp_path, port=0, rest_port=None)
