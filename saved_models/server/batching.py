@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from elmo_tf.saved_models.messages import LENGTHS, concatenate_padded
 from elmo_tf.saved_models.server.limits import unavailable
 
-_MAX_WAITING = 64  # batches
+_MAX_WAITING = 4096  # rows
 _MAX_TOKENS = 16_384  # of a batch, with padding: they determine its memory
 
 
@@ -97,7 +97,7 @@ class Batcher:
             return self._run(call)
         with self._changed:
             num_rows = sum(waiting.num_rows for waiting in self._waiting) + call.num_rows
-            if self._waiting and num_rows > _MAX_WAITING * self._max_batch_size:
+            if self._waiting and num_rows > _MAX_WAITING:
                 raise unavailable("Too many requests are waiting. Try again later.")
             self._waiting.append(call)
             self._changed.notify()

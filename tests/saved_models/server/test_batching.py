@@ -166,7 +166,7 @@ def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, monkeypatch):
 
 
 def test_calls_are_refused_if_too_many_wait(held, call_of, monkeypatch):
-    monkeypatch.setattr(batching, "_MAX_WAITING", 2)
+    monkeypatch.setattr(batching, "_MAX_WAITING", 4)
     calls = [call_of(["a", "b"]), call_of(["c", "d"]), call_of(["e"]), call_of(["f"])]
     results = run_together(held, calls, 2)
     refused = [result for result in results if isinstance(result, Exception)]
