@@ -122,7 +122,7 @@ def test_tokens_are_counted_with_padding_and_limited(signatures, name, inputs, n
 )
 def test_a_limit_out_of_range_is_an_error(limit):
     ((name, size),) = limit.items()
-    with pytest.raises(ValueError, match=f"`{name}` .*: {size}"):
+    with pytest.raises(ValueError, match=f"`{name}`: .* Received: {size}"):
         Limits(**limit)
 
 
