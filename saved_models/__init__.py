@@ -3,7 +3,7 @@
 from elmo_tf.lazy import lazy_names
 
 _HOMES = {
-    "Client": "elmo_tf.saved_models.client.client",
+    "Client": "elmo_tf.saved_models.client",
     "PunctuationSplitter": "elmo_tf.saved_models.exporting.signatures",
     "export": "elmo_tf.saved_models.exporting.export",
     "export_task": "elmo_tf.saved_models.exporting.task_exporting",

@@ -2,103 +2,29 @@
 
 A server that batches requests pads them to the longest sentence of the batch. The signature
 determines which outputs have a token axis, and `sequence_len` is the number of tokens of each
-sentence. Warm-up requests, which TF Serving runs when it loads a model, spare the first clients a
-wait.
+sentence.
 """
 
-import itertools
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
+from tensorflow_serving.apis import model_pb2, predict_pb2
 
-from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.reading import decode, encode
+from elmo_tf.text.inputs import Sentence
+from elmo_tf.text.reading import encode
 
 LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of each sentence
 # Outputs with a token axis but no feature axis: of raw text and of task models.
 _TOKEN_NAMES = ("tokens", "starts", "ends", "tags")
-# Padding of outputs that do not have 0 or "".
+# Padding of outputs with an axis of mentions or predicates.
 _PADDING = {
     **dict.fromkeys(("mention_start", "mention_end", "entity", "predicate"), -1),
     "roles": b"",
 }
 Arrays = dict[str, np.ndarray]
-# Relative to the folder of a version; TF Serving's path.
-WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
-_BATCH_SIZES = (1, 8, 32)  # sentences per request: TensorFlow prepares kernels for each size
-MOST_SENTENCES = _BATCH_SIZES[-1]  # further sentences are not used
-
-
-def predict_request(
-    spec: model_pb2.ModelSpec,
-    sentences: Sequence[Sentence],
-    outputs: Sequence[str] = (),
-    signature: str | None = None,
-) -> predict_pb2.PredictRequest:
-    """Returns a prediction request for checked sentences; see `Client.predict`."""
-    default = default_signature(sentences)
-    # An empty list has no type: the signature decides.
-    are_tokens = (default if sentences else signature or default) == "tokens"
-    request = predict_pb2.PredictRequest(model_spec=spec, output_filter=outputs)
-    request.model_spec.signature_name = signature or default
-    if not are_tokens:
-        request.inputs["strings"].CopyFrom(_strings(sentences, [len(sentences)]))
-        return request
-    # At least one token: otherwise servers cannot batch the request with others.
-    num_tokens = max([1, *(len(tokens) for tokens in sentences)])
-    padded = [token for row in sentences for token in row + [""] * (num_tokens - len(row))]
-    lengths = tf.make_tensor_proto([len(row) for row in sentences], tf.int32)
-    request.inputs["tokens"].CopyFrom(_strings(padded, [len(sentences), num_tokens]))
-    request.inputs[LENGTHS].CopyFrom(lengths)
-    return request
-
-
-def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yields strings unsplit, and lists of tokens without padding; may be infinite.
-
-    Raises:
-        TypeError, ValueError: see `token_lists` and `Client.predict`.
-    """
-    are_strings = None
-    for position, sentence in enumerate(token_lists(sentences, keep_text=True)):
-        is_string = isinstance(sentence, str)
-        if are_strings not in (None, is_string):
-            raise TypeError(
-                f"Expected either strings or lists of tokens, but sentence {position} is "
-                f"{sentence!r:.60} and has another type than those before it."
-            )
-        are_strings = is_string
-        yield sentence
-
-
-def sentence_batches(
-    sentences: Iterable[Sentence], batch_size: int, batch_tokens: int
-) -> Iterator[list[Sentence]]:
-    """Groups checked sentences into requests, in order.
-
-    A request has at most `batch_size` sentences, and `batch_tokens` tokens with padding; a longer
-    sentence is a separate request.
-    """
-    batch: list[Sentence] = []
-    longest = 0
-    for sentence in sentences:
-        num_tokens = len(sentence.split() if isinstance(sentence, str | bytes) else sentence)
-        if batch and max(longest, num_tokens) * (len(batch) + 1) > batch_tokens:
-            yield batch
-            batch, longest = [], 0
-        batch.append(sentence)
-        longest = max(longest, num_tokens)
-        if len(batch) == batch_size:
-            yield batch
-            batch, longest = [], 0
-    if batch:
-        yield batch
 
 
 def default_signature(sentences: Sequence[Sentence]) -> str:
@@ -107,79 +33,97 @@ def default_signature(sentences: Sequence[Sentence]) -> str:
     return "serving_default" if is_string else "tokens"
 
 
-def _strings(values: list[str | bytes], shape: list[int]) -> tensor_pb2.TensorProto:
-    return tensor_pb2.TensorProto(
-        dtype=tf.string.as_datatype_enum,
-        tensor_shape=tf.TensorShape(shape).as_proto(),
-        string_val=[encode(value) for value in values],
-    )
+def sentence_batches(
+    sentences: Sequence[Sentence], batch_size: int, batch_tokens: int
+) -> Iterator[Sequence[Sentence]]:
+    """Groups sentences into requests, in order; no sentences are one empty request.
+
+    A request has at most `batch_size` sentences, and `batch_tokens` tokens with padding; a longer
+    sentence is a separate request.
+    """
+    start = longest = 0
+    for end, sentence in enumerate(sentences):
+        size = end + 1 - start  # with this sentence
+        longest = max(longest, num_tokens := _num_tokens(sentence))
+        if size > batch_size or (size > 1 and size * longest > batch_tokens):
+            yield sentences[start:end]
+            start, longest = end, num_tokens
+    yield sentences[start:]
 
 
-class OutputPlan:
-    """Which outputs are requested, and how the responses are read.
+def predict_request(
+    spec: model_pb2.ModelSpec,
+    sentences: Sequence[Sentence],
+    outputs: Sequence[str] = (),
+    signature: str | None = None,
+) -> predict_pb2.PredictRequest:
+    """Returns a prediction request for strings or lists of tokens; see `Client.predict`."""
+    signature = signature or default_signature(sentences)
+    request = predict_pb2.PredictRequest(model_spec=spec, output_filter=outputs)
+    request.model_spec.signature_name = signature
+    # An empty list has no type: the signature decides.
+    if (default_signature(sentences) if sentences else signature) != "tokens":
+        request.inputs["strings"].CopyFrom(_strings(sentences, [len(sentences)]))
+        return request
+    # At least one token: otherwise servers cannot batch the request with others.
+    num_tokens = max([1, *(len(tokens) for tokens in sentences)])
+    padded = [token for row in sentences for token in [*row, *[""] * (num_tokens - len(row))]]
+    lengths = tf.make_tensor_proto([len(row) for row in sentences], tf.int32)
+    request.inputs["tokens"].CopyFrom(_strings(padded, [len(sentences), num_tokens]))
+    request.inputs[LENGTHS].CopyFrom(lengths)
+    return request
+
+
+def outputs_of_tokens(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> set[str]:
+    """Returns the outputs of a signature whose second axis counts tokens.
+
+    These are vectors, and the outputs in `_TOKEN_NAMES`.
+    """
+    shapes = {name: tf.TensorShape(info.tensor_shape) for name, info in infos.items()}
+    return {
+        name
+        for name, shape in shapes.items()
+        if (shape.rank == 3 and shape[1] is None and shape[2] is not None)
+        or (shape.rank == 2 and shape[1] is None and name in _TOKEN_NAMES)
+    }
+
+
+def joined(responses: Sequence[Arrays], names: Sequence[str], of_tokens: set[str]) -> Arrays:
+    """Joins the responses to the requests of one call.
 
     Args:
-        wanted: names of the outputs that the caller wants; empty means all.
-        infos: the outputs of the signature; empty if they are unknown.
+        responses: the outputs of each request.
+        names: of the outputs to return; empty means all.
+        of_tokens: the outputs with a token axis, which are padded to the longest sentence.
 
-    Attributes:
-        requested: `wanted`, and `sequence_len` if it is needed.
-        with_tokens: the outputs with a token axis.
+    Raises:
+        ValueError: there are several responses, and an output has no sentence axis.
     """
-
-    def __init__(self, wanted: Sequence[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]):
-        self.requested = self._wanted = list(dict.fromkeys(wanted))
-        self.with_tokens = {name for name, info in infos.items() if _has_token_axis(name, info)}
-        if LENGTHS in infos and not self.with_tokens.isdisjoint(wanted):
-            self.requested = list(dict.fromkeys([*wanted, LENGTHS]))
-
-    def join(self, responses: Sequence[Arrays]) -> Arrays:
-        """Joins the responses to several requests, padded to the longest sentence.
-
-        Raises:
-            ValueError: there are several responses, and an output has no sentence axis.
-        """
-        lengths = [_lengths(response) for response in responses]
-        longest = None
-        if all(array is not None for array in lengths):
-            longest = max(array.max(initial=0) for array in lengths)
-        arrays = {}
-        for name in self._wanted or sorted(responses[0]):
-            parts = [response[name] for response in responses]
-            if name in self.with_tokens:
-                parts = [part[:, :longest] for part in parts]
-            if len(parts) > 1:
-                for part in parts:
-                    _check_sentences(name, part)
-                arrays[name] = concatenate_padded(parts, _PADDING.get(name, 0))
-            else:
-                arrays[name] = np.asarray(parts[0], order="C")
-        return arrays
-
-    def rows(self, response: Arrays, num_sentences: int) -> Iterator[Arrays]:
-        """Yields the outputs of each sentence of one response, without padding.
-
-        Raises:
-            ValueError: an output has not one row per sentence.
-        """
-        lengths = _lengths(response)
-        names = self._wanted or sorted(response)
-        for name in names:
-            _check_sentences(name, response[name], num_sentences)
-        for index in range(num_sentences):
-            row = {}
-            for name in names:
-                array = response[name][index, ...]
-                if name in self.with_tokens and lengths is not None:
-                    array = array[: lengths[index]]
-                if name in _PADDING:
-                    array = array[array != _PADDING[name]]
-                row[name] = array.copy()  # a view would keep the complete response in memory
-            yield row
+    lengths = [response.get(LENGTHS, np.zeros(())) for response in responses]
+    longest = None
+    if all(array.ndim == 1 and np.issubdtype(array.dtype, np.integer) for array in lengths):
+        longest = max(array.max(initial=0) for array in lengths)
+    arrays = {}
+    for name in names or sorted(responses[0]):
+        parts = [response[name] for response in responses]
+        if len(parts) > 1 and not all(part.ndim for part in parts):
+            raise ValueError(
+                f"The output {name!r} has not one row for each sentence, but the shape "
+                f"{parts[0].shape}: use no more sentences than fit into one request."
+            )
+        padding = _PADDING.get(name)
+        if name in of_tokens:
+            parts = [part[:, :longest] for part in parts]
+        elif padding is not None and parts[0].ndim == 2:
+            parts = [part[:, : _num_used(part, padding)] for part in parts]
+        arrays[name] = concatenate_padded(parts, padding or 0)
+    return arrays
 
 
 def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.ndarray:
     """Concatenates arrays along axis 0; shorter ones are padded along axis 1, strings with `""`."""
+    if len(arrays) == 1:
+        return np.asarray(arrays[0], order="C")
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)
     dtype = arrays[0].dtype
@@ -192,57 +136,18 @@ def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.nda
     return result
 
 
-def _has_token_axis(name: str, info: meta_graph_pb2.TensorInfo) -> bool:
-    """Whether axis 1 counts tokens: of vectors, and of the outputs in `_TOKEN_NAMES`."""
-    shape = tf.TensorShape(info.tensor_shape)
-    if shape.rank is None or shape.rank < 2 or shape[1] is not None:
-        return False
-    return name in _TOKEN_NAMES or (shape.rank == 3 and shape[2] is not None)
+def _num_tokens(sentence: Sentence) -> int:
+    return len(sentence.split() if isinstance(sentence, str | bytes) else sentence)
 
 
-def _lengths(response: Arrays) -> np.ndarray | None:
-    lengths = response.get(LENGTHS)
-    if lengths is None or lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
-        return None
-    return lengths
+def _num_used(array: np.ndarray, padding: int | bytes) -> int:
+    """Number of columns up to the last one with another value than padding."""
+    return np.max(np.nonzero(array != padding)[1], initial=-1) + 1
 
 
-def _check_sentences(name: str, array: np.ndarray, num_sentences: int | None = None) -> None:
-    if not array.ndim or num_sentences not in (None, len(array)):
-        raise ValueError(
-            f"The output {name!r} has not one row for each sentence, but the shape {array.shape}. "
-            "Use `predict` for it, with no more sentences than fit into one request."
-        )
-
-
-def write_warmup(version: str | os.PathLike, sentences: Sequence[Sentence]) -> None:
-    """Writes requests of several sizes, with sentences and with tokens, to an exported model.
-
-    Args:
-        version: the folder of the version.
-        sentences: at least one, from `checked_sentences`; they are repeated if there are too few.
-    """
-    texts = [
-        sentence if isinstance(sentence, str | bytes) else " ".join(map(decode, sentence))
-        for sentence in sentences
-    ]
-    path = Path(version) / WARMUP_FILE
-    path.parent.mkdir(exist_ok=True)
-    with tf.io.TFRecordWriter(os.fspath(path)) as writer:
-        for size in _BATCH_SIZES:
-            strings = list(itertools.islice(itertools.cycle(texts), size))
-            for batch in (strings, [text.split() for text in strings]):
-                request = predict_request(model_pb2.ModelSpec(), batch)
-                log = prediction_log_pb2.PredictLog(request=request)
-                record = prediction_log_pb2.PredictionLog(predict_log=log)
-                writer.write(record.SerializeToString())
-
-
-def read_warmup(version: str | os.PathLike) -> list[predict_pb2.PredictRequest]:
-    """Returns the warm-up requests of an exported model; empty if there are none."""
-    path = Path(version) / WARMUP_FILE
-    if not path.is_file():
-        return []
-    records = tf.data.TFRecordDataset(os.fspath(path)).as_numpy_iterator()
-    logs = (prediction_log_pb2.PredictionLog.FromString(record) for record in records)
-    return [log.predict_log.request for log in logs if log.HasField("predict_log")]
+def _strings(values: Sequence[str | bytes], shape: list[int]) -> tensor_pb2.TensorProto:
+    return tensor_pb2.TensorProto(
+        dtype=tf.string.as_datatype_enum,
+        tensor_shape=tf.TensorShape(shape).as_proto(),
+        string_val=[encode(value) for value in values],
+    )

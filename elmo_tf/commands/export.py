@@ -29,9 +29,8 @@ def export(
     """
     from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
     from elmo_tf.files import refuse_pattern
-    from elmo_tf.saved_models.exporting.export import export
+    from elmo_tf.saved_models.exporting.export import check_new_version, export
     from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
-    from elmo_tf.saved_models.versions import check_new_version
 
     check_new_version(directory, version, overwrite)
     refuse_pattern(directory)
@@ -52,7 +51,7 @@ def export(
 
 
 def _sentences(path: str) -> list[str]:
-    from elmo_tf.saved_models.messages import MOST_SENTENCES
+    from elmo_tf.saved_models.exporting.warmup import MOST_SENTENCES
     from elmo_tf.text.reading import read_lines
 
     lines = (line.strip() for line in read_lines(path))

@@ -1,6 +1,8 @@
 """The subcommand `query`: sentences ─► server ─► vectors."""
 
+import itertools
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -34,34 +36,32 @@ def query(
         output: elmo, default (sentence vectors), word_emb, …; several are allowed.
         signature: signature; by default serving_default.
         version: model version; by default the server's.
-        timeout: seconds; for sentences from stdin, per request.
+        timeout: seconds; for sentences from stdin, per sentence.
     """
-    from elmo_tf.saved_models.client.client import Client
+    from elmo_tf.saved_models.client import Client
     from elmo_tf.text.counting import KnownText, reported_sentences
     from elmo_tf.text.reading import sentence_lines
 
     outputs = output or ("elmo",)
-    reads_stdin = sentences in ((), (STDIN,))
-    # Typed lines are answered one by one; piped lines are sent in batches, which is faster.
-    is_typed = reads_stdin and sys.stdin.isatty()
-    with Client(
-        address,
-        model,
-        timeout,
-        version,
-        **({"batch_size": 1} if is_typed else {}),
-    ) as client:
-        if not reads_stdin:
+    with Client(address, model, timeout, version) as client, ThreadPoolExecutor() as pool:
+        if sentences not in ((), (STDIN,)):
             sentences = list(reported_sentences(sentences, KnownText()))
             answer = client.predict(sentences, outputs, signature)
             print_json(_jsonable(answer))
             return
-        in_flight = {"in_flight": 1} if is_typed else {}
+
+        def ask(line: str) -> dict[str, Any]:
+            answer = client.predict([line], outputs, signature)
+            return {name: array[0] for name, array in answer.items()}
+
         lines = (line.rstrip("\r\n") for line in sentence_lines(sys.stdin.buffer))
         lines = reported_sentences(lines, KnownText())
-        for answer in client.stream(lines, outputs, signature, **in_flight):
-            print_json(_jsonable(answer))
-            sys.stdout.flush()
+        # Typed lines are answered one by one; piped lines are sent together, which is faster.
+        size = 1 if sys.stdin.isatty() else 64
+        while group := list(itertools.islice(lines, size)):
+            for answer in pool.map(ask, group):
+                print_json(_jsonable(answer))
+                sys.stdout.flush()
 
 
 def _jsonable(answer: dict[str, Any]) -> dict[str, Any]:

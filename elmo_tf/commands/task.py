@@ -104,8 +104,8 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
+    from elmo_tf.saved_models.exporting.export import check_new_version
     from elmo_tf.saved_models.exporting.task_exporting import export_task
-    from elmo_tf.saved_models.versions import check_new_version
     from elmo_tf.tasks import PropositionTagger, load_task
     from elmo_tf.tasks.semantic_roles.predicates import has_predicate_tagger
 

@@ -11,13 +11,16 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
-from elmo_tf.files import atomic_directory, refuse_pattern, write_json
+from elmo_tf.files import atomic_directory, refuse_directory, refuse_pattern, write_json
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
-from elmo_tf.saved_models.messages import Sentence, checked_sentences, write_warmup
-from elmo_tf.saved_models.versions import VERSION_FILES, check_new_version
+from elmo_tf.saved_models.exporting.warmup import write_warmup
+from elmo_tf.text.inputs import Sentence, token_lists
 from elmo_tf.text.vocabulary import Vocabulary
+
+# Files and folders of a version.
+_VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 
 
 def export(
@@ -62,7 +65,7 @@ def export(
         RuntimeError: the written model differs from the live model.
         OSError: the files cannot be written.
     """
-    warmup = list(checked_sentences(warmup))
+    warmup = list(token_lists(warmup, "warmup"))
     if isinstance(bilm_or_elmo, Elmo):
         warn_of_layer_norm(bilm_or_elmo)
     with new_version(directory, version, overwrite) as (part, path):
@@ -106,8 +109,32 @@ def new_version(
     path = Path(directory) / str(version)
     refuse_pattern(path)
     check_new_version(directory, version, overwrite)
-    with atomic_directory(path, overwrite, VERSION_FILES) as part:
+    with atomic_directory(path, overwrite, _VERSION_FILES) as part:
         yield part, path
+
+
+def check_new_version(directory: str | os.PathLike, version: int, overwrite: bool) -> None:
+    """Checks that a version may be written to the directory of a model.
+
+    Raises:
+        FileExistsError: the version exists; the message names the next free version.
+    """
+    directory = Path(directory)
+    free = max([version, *versions_in(directory)]) + 1
+    remedy = (
+        f"Add `--version {free}` or `--overwrite` (in Python: version={free} or overwrite=True)."
+    )
+    refuse_directory(directory / str(version), overwrite, _VERSION_FILES, remedy)
+
+
+def versions_in(directory: Path) -> dict[int, Path]:
+    """Returns the folders of all versions by number; empty if there are none."""
+    folders = [path.parent for path in directory.glob("*/saved_model.pb")]
+    return {
+        int(folder.name): folder
+        for folder in folders
+        if folder.name.isascii() and folder.name.isdecimal() and int(folder.name) < 2**63
+    }
 
 
 def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
 
 from elmo_tf.models.masks import CutToLengths, TokenMask
-from elmo_tf.saved_models.versions import register_operations, versions_in
+from elmo_tf.saved_models.exporting.export import versions_in
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
 
@@ -133,3 +135,15 @@ def _load(path: Path) -> Any:
         message = f"{version} is a SavedModel of another kind: it does not list its variables."
         raise ValueError(message)
     return model
+
+
+def register_operations(path: str | os.PathLike) -> None:
+    """Imports tensorflow-text if a SavedModel has operations that are not in TensorFlow itself."""
+    content = saved_model_pb2.SavedModel()
+    try:
+        content.ParseFromString((Path(path) / "saved_model.pb").read_bytes())
+    except (OSError, DecodeError):
+        return  # TensorFlow reports unreadable files when it loads them
+    operations = [op for g in content.meta_graphs for op in g.meta_info_def.stripped_op_list.op]
+    if not all(hasattr(tf.raw_ops, operation.name) for operation in operations):
+        import tensorflow_text  # noqa: F401 - importing it registers its operations

@@ -18,10 +18,10 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from elmo_tf.cores import num_cores
-from elmo_tf.saved_models.messages import read_warmup
+from elmo_tf.saved_models.exporting.layer import register_operations
+from elmo_tf.saved_models.exporting.warmup import read_warmup
 from elmo_tf.saved_models.server.batching import Batcher, Call
 from elmo_tf.saved_models.server.limits import Limits, invalid
-from elmo_tf.saved_models.versions import register_operations
 
 _NO_LIMITS = Limits(2**31 - 1, 2**62)  # for warm-up requests
 # TF Serving writes values into the field of their type, where clients in other languages expect

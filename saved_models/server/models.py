@@ -12,9 +12,9 @@ from absl import logging
 from grpc import StatusCode
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
+from elmo_tf.saved_models.exporting.export import versions_in
 from elmo_tf.saved_models.server.limits import Limits, invalid, not_found, status_of, unavailable
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
-from elmo_tf.saved_models.versions import versions_in
 
 Status = get_model_status_pb2.ModelVersionStatus
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes

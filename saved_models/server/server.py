@@ -13,12 +13,11 @@ from absl import logging
 from elmo_tf.checkpoints.formats import Source
 from elmo_tf.checkpoints.load import is_checkpoint, open_checkpoint
 from elmo_tf.checkpoints.named_models import name_hint
-from elmo_tf.saved_models.exporting.export import export
+from elmo_tf.saved_models.exporting.export import export, versions_in
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.models import Models
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
-from elmo_tf.saved_models.versions import versions_in
 
 
 def serve(

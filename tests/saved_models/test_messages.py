@@ -7,8 +7,8 @@ import pytest
 from tensorflow_serving.apis import model_pb2
 
 from elmo_tf.saved_models.messages import (
-    OutputPlan,
-    checked_sentences,
+    joined,
+    outputs_of_tokens,
     predict_request,
     sentence_batches,
 )
@@ -27,18 +27,10 @@ from serving_requests import infos
 def test_requests_are_limited_in_sentences_and_tokens(limits, sizes):
     sentences = ["a bb", "c", "d e f", "g", "h i"]
     for kind in (sentences, [sentence.split() for sentence in sentences]):
-        batches = list(sentence_batches(checked_sentences(kind), *limits))
+        batches = list(sentence_batches(kind, *limits))
         assert [len(batch) for batch in batches] == sizes
         assert list(itertools.chain(*batches)) == kind
-
-
-def test_a_full_request_does_not_wait_for_the_next_sentence():
-    def sentences():
-        yield "a"
-        yield "b"
-        raise RuntimeError("there is no third yet")
-
-    assert next(sentence_batches(checked_sentences(sentences()), 2, 99)) == ["a", "b"]
+    assert list(sentence_batches([], *limits)) == [[]]
 
 
 def test_an_empty_request_has_the_shapes_of_the_signature():
@@ -49,34 +41,19 @@ def test_an_empty_request_has_the_shapes_of_the_signature():
     assert shapes == {"tokens": [0, 1], "sequence_len": [0]}
 
 
-INFOS = infos(
-    elmo=("float32", [None, None, 4]),
-    default=("float32", [None, 4]),
-    tokens=("string", [None, None]),
-    odd=("float32", None),
-    chars=("int32", [None, None]),
-    pairs=("float32", [None, None, None]),
-    sequence_len=("int32", [None]),
-)
-WITHOUT_LENGTHS = {name: info for name, info in INFOS.items() if name != "sequence_len"}
-
-
-@pytest.mark.parametrize(
-    ("wanted", "known", "requested"),
-    [
-        (["elmo"], INFOS, ["elmo", "sequence_len"]),
-        (["sequence_len", "elmo"], INFOS, ["sequence_len", "elmo"]),
-        (["default", "odd", "default"], INFOS, ["default", "odd"]),
-        ([], INFOS, []),
-        (["unknown"], INFOS, ["unknown"]),
-        (["elmo"], WITHOUT_LENGTHS, ["elmo"]),
-        (["elmo"], {}, ["elmo"]),
-    ],
-)
-def test_lengths_are_requested_for_outputs_with_a_token_axis(wanted, known, requested):
-    plan = OutputPlan(wanted, known)
-    assert plan.requested == requested
-    assert plan.with_tokens == ({"elmo", "tokens"} if known else set())
+def test_vectors_and_tokens_are_outputs_of_tokens():
+    found = outputs_of_tokens(
+        infos(
+            elmo=("float32", [None, None, 4]),
+            default=("float32", [None, 4]),
+            tokens=("string", [None, None]),
+            odd=("float32", None),
+            chars=("int32", [None, None]),
+            pairs=("float32", [None, None, None]),
+            sequence_len=("int32", [None]),
+        )
+    )
+    assert found == {"elmo", "tokens"}
 
 
 def answer(lengths, width):
@@ -87,18 +64,14 @@ def answer(lengths, width):
     return {"elmo": elmo, "tokens": tokens, "sequence_len": np.array(lengths, np.int32)}
 
 
-def test_answers_are_padded_to_the_longest_sentence_of_all_or_cut_into_rows():
-    plan = OutputPlan(["elmo", "tokens"], INFOS)
-    whole = plan.join([answer([1, 2], 6), answer([3], 3), answer([0], 0)])
+def test_answers_are_padded_to_the_longest_sentence_of_all():
+    answers = [answer([1, 2], 6), answer([3], 3), answer([0], 0)]
+    whole = joined(answers, ["elmo", "tokens"], {"elmo", "tokens"})
     assert list(whole) == ["elmo", "tokens"]
     assert whole["elmo"].shape == (4, 3, 4)
     assert whole["elmo"].dtype == np.float32
     np.testing.assert_array_equal(whole["elmo"][3], np.zeros((3, 4)))
     assert whole["tokens"][2:].tolist() == [[b"t"] * 3, [b""] * 3]
-    one, other = plan.rows(answer([1, 2], 6), 2)
-    assert (one["elmo"].shape, other["elmo"].shape) == ((1, 4), (2, 4))
-    assert other["tokens"].tolist() == [b"t", b"t"]
-    assert one["elmo"].base is None
 
 
 @pytest.mark.parametrize("lengths", [None, np.array(2), np.array([1.0, 2.0])])
@@ -107,15 +80,23 @@ def test_answers_are_not_cut_without_valid_lengths(lengths):
     del response["sequence_len"]
     if lengths is not None:
         response["sequence_len"] = lengths
-    assert OutputPlan(["elmo"], INFOS).join([response])["elmo"].shape == (2, 6, 4)
-    assert OutputPlan(["elmo"], {}).join([response, others])["elmo"].shape == (3, 6, 4)
+    assert joined([response], ["elmo"], {"elmo"})["elmo"].shape == (2, 6, 4)
+    assert joined([response, others], ["elmo"], set())["elmo"].shape == (3, 6, 4)
+
+
+def test_mentions_and_roles_keep_the_columns_of_the_longest_answer():
+    responses = [
+        {"entity": np.array([[0, 1, -1, -1], [2, -1, -1, -1]])},
+        {"entity": np.array([[-1, -1]])},
+    ]
+    assert joined(responses, [], set())["entity"].tolist() == [[0, 1], [2, -1], [-1, -1]]
+    roles = np.array([[b"O B", b"", b""], [b"B", b"O", b""]], object)
+    assert joined([{"roles": roles}], [], set())["roles"].tolist() == roles[:, :2].tolist()
+    assert joined([{"roles": roles[:, 2:]}], [], set())["roles"].shape == (2, 0)
 
 
 def test_an_output_without_a_sentence_axis_cannot_be_joined():
-    plan = OutputPlan(["version"], {})
     scalar = {"version": np.array(3)}
-    assert plan.join([scalar])["version"] == 3
+    assert joined([scalar], ["version"], set())["version"] == 3
     with pytest.raises(ValueError, match="'version' has not one row for each sentence, but the"):
-        plan.join([scalar, scalar])
-    with pytest.raises(ValueError, match=r"the shape \(2, 6, 4\). Use `predict` for it"):
-        list(OutputPlan(["elmo"], INFOS).rows(answer([1, 2], 6), 3))
+        joined([scalar, scalar], ["version"], set())

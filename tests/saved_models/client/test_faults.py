@@ -1,4 +1,4 @@
-"""Servers that are temporarily unavailable, too slow or not model servers; TLS certificates."""
+"""Servers that are unavailable for some time, too slow or not model servers; TLS."""
 
 import shutil
 import socket
@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 import pytest
 
-from elmo_tf.saved_models.client.client import Client
+from elmo_tf.saved_models.client import Client
 from serving_requests import assert_refused, free_port
 
 
@@ -77,10 +77,10 @@ def test_an_unreachable_server_is_unavailable(server):
     address = f"127.0.0.1:{free_port()}"
     message = f"UNAVAILABLE: Cannot reach a model server at {address}: .*refused.* Is it running"
     with Client(address, retries=1) as client:
-        for function, arguments in ((client.predict, [["a"]]), (client.status, [])):
+        for function, arguments in ((client.predict, [["a"]]), (client.metadata, [])):
             assert_refused(code, message, function, *arguments)
     with Client(f"127.0.0.1:{server.rest_port}", retries=0) as client:
-        assert_refused(code, "and is this its gRPC port", client.status)
+        assert_refused(code, "and is this its gRPC port", client.metadata)
 
 
 def test_the_timeout_applies_to_all_requests_together(start_server):
@@ -112,51 +112,52 @@ def test_headers_are_sent(start_server):
     assert [call["authorization"] for call in calls] == ["Bearer key"]
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
+def test_several_requests_are_in_flight_and_cancelled_after_an_error(grpc_server, lengths):
+    together, cancelled = threading.Barrier(4, timeout=10), threading.Semaphore(0)
+
+    def predict(request, context):
+        number = int(request.inputs["strings"].string_val[0])
+        together.wait()  # each request waits for three others
+        if number == 4:
+            context.abort(grpc.StatusCode.INTERNAL, "the fifth fails")
+        if number > 4:
+            context.add_callback(cancelled.release)
+            time.sleep(0.5)
+        return lengths(request)
+
+    with Client(f"127.0.0.1:{grpc_server(predict)}", batch_size=1) as client:
+        assert client.predict(map(str, range(4)))["elmo"].shape == (4, 1, 1)
+        code = grpc.StatusCode.INTERNAL
+        assert_refused(code, "the fifth fails", client.predict, map(str, [0, 1, 2, 3, 4, 5, 6, 7]))
+    for _ in range(3):
+        assert cancelled.acquire(timeout=5)
+
+
+@pytest.fixture
+def files(tmp_path):
     """`key.pem` and a self-signed `cert.pem` for localhost."""
     if shutil.which("openssl") is None:
         pytest.skip("certificates are made by the command openssl")
-    folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-keyout", folder / "key.pem", "-out", folder / "cert.pem"),
+            *("-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"),
             *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
         ],
         check=True,
         capture_output=True,
     )
-    return folder / "key.pem", folder / "cert.pem"
+    return [(tmp_path / name).read_bytes() for name in ("key.pem", "cert.pem")]
 
 
-@pytest.fixture
-def secure_address(files, grpc_server, lengths):
-    """`secure_address(verifies_client)` gives the address of a new server."""
+def test_credentials_are_those_of_a_channel(grpc_server, lengths, files):
+    key, certificate = files
+    credentials = grpc.ssl_server_credentials([(key, certificate)], certificate, True)
+    target = f"localhost:{grpc_server(lengths, credentials=credentials)}"
 
-    def start(verifies_client=False):
-        key, certificate = (file.read_bytes() for file in files)
-        credentials = grpc.ssl_server_credentials(
-            [(key, certificate)], certificate if verifies_client else None, verifies_client
-        )
-        return f"grpcs://localhost:{grpc_server(lengths, credentials=credentials)}"
-
-    return start
-
-
-def test_only_a_server_with_a_trusted_certificate_is_accepted(secure_address, files):
-    with Client(secure_address(), root_certificates=files[1]) as client:
-        np.testing.assert_array_equal(client.predict(["a"])["elmo"], [[[1.0]]])
-    with Client(secure_address(), retries=0) as client:
+    identity = grpc.ssl_channel_credentials(certificate, key, certificate)
+    with grpc.secure_channel(target, identity) as channel:
+        assert Client(channel).predict(["a"])["elmo"].shape == (1, 1, 1)
+    with Client(f"grpcs://{target}", retries=0) as client:
         message = r"(?i)certificate.?verify.?failed"
         assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.predict, ["a"])
-
-
-def test_a_server_may_require_a_client_certificate(secure_address, files):
-    key, certificate = files
-    address = secure_address(verifies_client=True)
-    identity = {"client_key": key, "client_certificate": certificate}
-    with Client(address, root_certificates=certificate, **identity) as client:
-        assert client.predict(["a"])["elmo"].shape == (1, 1, 1)
-    with Client(address, root_certificates=certificate, retries=0) as client:
-        assert_refused(grpc.StatusCode.UNAVAILABLE, "", client.predict, ["a"])

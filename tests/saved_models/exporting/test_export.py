@@ -10,8 +10,8 @@ from exported_models import asked_in_a_session, asked_in_python
 from elmo_tf import Elmo, char_ids, load_bilm
 from elmo_tf.saved_models import export
 from elmo_tf.saved_models.exporting import export as exporting
+from elmo_tf.saved_models.exporting.export import check_new_version
 from elmo_tf.saved_models.exporting.verify import verify
-from elmo_tf.saved_models.versions import check_new_version
 from reference import scalar_mix as reference
 
 SENTENCES = [

@@ -15,7 +15,7 @@ from elmo_tf.checkpoints.save import save_bilm
 from elmo_tf.saved_models import Client, PunctuationSplitter, export, serve
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
-from elmo_tf.saved_models.messages import read_warmup
+from elmo_tf.saved_models.exporting.warmup import read_warmup
 from reference import scalar_mix as reference
 from serving_requests import outputs_over_rest
 

@@ -115,33 +115,16 @@ def test_served_propositions_of_plain_sentences_equal_those_of_the_live_model(ex
         Client(f"localhost:{server.port}", "task", timeout=300, batch_size=1) as client,
     ):
         joined = client.predict(SENTENCES, (), "propositions")
-        rows = list(client.stream(SENTENCES, (), "propositions"))
+        rows = [client.predict([sentence], (), "propositions") for sentence in SENTENCES]
         of_roles = client.predict([f"1 {SENTENCES[0]}"], "tags")["tags"]
         over_rest = outputs_over_rest(server, SENTENCES, "/v1/models/task", "propositions")
     assert joined["predicate"].shape == joined["roles"].shape
     for name, array in over_rest.items():
         np.testing.assert_array_equal(array, joined[name])
     for row, each in zip(rows, expected, strict=True):
-        assert row["predicate"].tolist() == [one.predicate for one in each]
-        assert [tags.decode().split() for tags in row["roles"]] == [one.tags for one in each]
+        assert row["predicate"].tolist() == [[one.predicate for one in each]]
+        assert [tags.decode().split() for tags in row["roles"][0]] == [one.tags for one in each]
     assert [[tag.decode() for tag in of_roles[0]]] == model.role_tagger.tag((SENTENCES[:1], [1]))
-
-
-def test_streamed_documents_and_tags_have_no_padding(exported):
-    model, folder = exported("documents")
-    tagger, tags_folder = exported("tags")
-
-    with serve({"coref": folder, "tags": tags_folder}, port=0, rest_port=None) as server:
-        with Client(f"localhost:{server.port}", "coref") as client:
-            rows = list(client.stream(DOCUMENTS, outputs=()))
-        with Client(f"localhost:{server.port}", "tags") as client:
-            tokens = [sentence.split() for sentence in SENTENCES]
-            tags = [row["tags"] for row in client.stream(tokens, "tags")]
-
-    for row, document in zip(rows, DOCUMENTS, strict=True):
-        for name, values in model.predictions(document.split("\n")).items():
-            np.testing.assert_array_equal(row[name], values)
-    assert [[tag.decode() for tag in row] for row in tags] == tagger.tag(SENTENCES)
 
 
 NOT_A_PAIR = "premise and a hypothesis with one tab"

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2, prediction_service_pb2_grpc
 
 from elmo_tf.saved_models import export, serve
-from elmo_tf.saved_models.messages import WARMUP_FILE, read_warmup, write_warmup
+from elmo_tf.saved_models.exporting.warmup import WARMUP_FILE, read_warmup, write_warmup
 from serving_requests import serving
 
 SENTENCES = ["the cat sat", "한국어 \udcff", ""]
@@ -41,7 +41,6 @@ def num_sentences(request):
 
 
 def test_sentences_may_be_lists_of_tokens_or_none(warm, tmp_path, exported_bilm):
-    (tmp_path / WARMUP_FILE).parent.mkdir()
     write_warmup(tmp_path, [sentence.split() for sentence in SENTENCES])
     assert read_warmup(tmp_path) == read_warmup(warm)
     assert read_warmup(exported_bilm) == []

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.messages import write_warmup
+from elmo_tf.saved_models.exporting.warmup import write_warmup
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion, array_of, proto_of
 from serving_requests import predict_request
@@ -128,8 +128,7 @@ def test_a_limit_out_of_range_is_an_error(limit):
 
 def test_warm_up_requests_have_no_limits(model_directory, tmp_path):
     shutil.copytree(model_directory / "2", tmp_path / "2")
-    (tmp_path / "2" / "assets.extra").mkdir()
-    write_warmup(tmp_path / "2", ["a bb"])
+    write_warmup(tmp_path / "2", [["a", "bb"]])
     version = LoadedVersion(2, tmp_path / "2", Limits(max_tokens=2))
     assert version.answer(predict_request({"strings": tf.make_tensor_proto(["a", "b"])})).outputs
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be at most 2"):

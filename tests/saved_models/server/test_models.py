@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, serve
+from elmo_tf.saved_models.exporting.export import versions_in
 from elmo_tf.saved_models.server.models import Model, Status
-from elmo_tf.saved_models.versions import versions_in
 from serving_requests import asking, outputs_over_rest, predict, send, serving
 
 
