@@ -85,7 +85,7 @@ def files(in_temporary_folder):
         ),
         (("substitutes", "run", "the **cat**", "the cat"), 2, "mark a token of 'the cat'"),
         (("query", "localhost:1", "a", "--timeout", "0.5"), 1, "did not answer within 0.5 s"),
-        (("query", "http://localhost:1", "a"), 1, "uses gRPC: the address must be host:p"),
+        (("query", "http://localhost:1", "a"), 1, "must be host:port of the server's gRPC"),
         (PROBE, 2, "--test requires an argument"),
         ((*PROBE, "--test", "text.txt"), 1, "text.txt, line 2: 6 columns, but line 1"),
         ((*PROBE_TEST, "--tag-column", "3"), 1, "tags.conll, line 1: no column 3"),
