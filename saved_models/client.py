@@ -298,10 +298,6 @@ def _explained(error: grpc.RpcError, address: Any, timeout: float | None) -> Ser
             f"{address} did not answer within {timeout} s. Send fewer sentences per call, or "
             "increase the timeout."
         )
-    elif details.startswith("Servable not found"):
-        details += ". Pass the name under which the model is served: model=, --model"
-    elif details.startswith("output tensor alias not found"):
-        details += " Choose them by outputs=, --output"
     return ServerError(code, details)
 
 
