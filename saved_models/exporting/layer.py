@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -55,17 +54,18 @@ class ExportedElmo(keras.layers.Layer):
     def __init__(self, path: str | os.PathLike, trainable: bool = False, **kwargs):
         super().__init__(trainable=trainable, **kwargs)
         self.model_path = os.fspath(path)
-        model = _load(Path(path))
-        self._untracked = SimpleNamespace(model=model)  # Keras tracks only the weights below
-        self._track_trackable(model, "model")  # for TensorFlow's checkpoints and SavedModels
-        trained = {variable.ref() for variable in model.trainable_variables}
-        for variable in model.variables:  # as Keras variables that share their memory
-            name = variable.name.split(":")[0].replace("/", "_")
-            zeros = tf.zeros(variable.shape, variable.dtype)
-            wrapper = keras.Variable(zeros, trainable=variable.ref() in trained, name=name)
-            wrapper._value = variable
-            self._track_variable(wrapper)
-        elmo = model.signatures["serving_default"].structured_outputs["elmo"]
+        self.model = _load(Path(path))
+        trained = {variable.ref() for variable in self.model.trainable_variables}
+        self.exported_weights = [  # Keras variables that share the memory of the model's
+            keras.Variable(
+                variable,
+                dtype=variable.dtype,
+                trainable=variable.ref() in trained,
+                name=variable.name.split(":")[0].replace("/", "_"),
+            )
+            for variable in self.model.variables
+        ]
+        elmo = self.model.signatures["serving_default"].structured_outputs["elmo"]
         self._dim = elmo.shape[-1]
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
@@ -86,15 +86,14 @@ class ExportedElmo(keras.layers.Layer):
         return super().__call__(inputs, **kwargs)
 
     def call(self, inputs, training=False):
-        model = self._untracked.model
         if inputs.shape.rank == 1:
-            outputs = model(inputs, training=bool(training and self.trainable))
+            outputs = self.model(inputs, training=bool(training and self.trainable))
         else:
             tokens, lengths = token_batch(inputs)
-            outputs = model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
+            outputs = self.model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
         vectors = outputs["elmo"]
         if self.trainable:
-            for penalty in getattr(model, "regularization_losses", ()):
+            for penalty in getattr(self.model, "regularization_losses", ()):
                 self.add_loss(penalty())
         else:
             vectors = tf.stop_gradient(vectors)

@@ -106,10 +106,12 @@ class ExportedTask(tf.train.Checkpoint):
         if isinstance(model, PropositionTagger):
             models = [model.role_tagger, model.predicate_tagger]
         members = [member for each in models for member in getattr(each, "members", (each,))]
-        layers = [layer for member in members for layer in member._flatten_layers()]
-        layers += [member.elmo.bilm for member in members if member.elmo is not None]
-        tables = [getattr(layer, "lookup_table", None) for layer in layers]
-        self.tables = [table for table in tables if table is not None]
+        self.tables = [  # of words, in biLMs and embeddings
+            part
+            for member in members
+            for part in tf.train.TrackableView(member).descendants()
+            if isinstance(part, tf.lookup.StaticHashTable)
+        ]
         if isinstance(members[0], CoreferenceModel):
             signatures = _of_documents(model)
         elif isinstance(members[0], SRLTagger):
