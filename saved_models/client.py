@@ -31,17 +31,7 @@ from elmo_tf.text.inputs import Sentence, token_lists
 
 _IN_FLIGHT = 4  # requests at the same time
 _MAX_RETRIES = 4  # gRPC makes at most five attempts
-# The last alternative is gRPC's own target syntax, which gRPC checks.
-_ADDRESS = re.compile(
-    r"(?:(grpcs?)://)?([^\s/]+:\d{1,5}|(?:dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):\S+)",
-    re.IGNORECASE,
-)
-# Errors that predictions would raise, too.
-_UNREACHABLE = (
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.CANCELLED,
-)
+_ADDRESS = re.compile(r"(?:(grpcs?)://)?([^\s/]+:\d{1,5})", re.IGNORECASE)
 
 
 class ServerError(grpc.RpcError):
@@ -66,7 +56,8 @@ class Client:
 
     Args:
         address: `"host:port"` or `"grpc://host:port"` of the server's gRPC, `"grpcs://host:port"`
-            with TLS; or a `grpc.Channel`, for other credentials, which the client does not close.
+            with TLS; or a `grpc.Channel`, for other targets and credentials, which the client does
+            not close.
         model: name of the model on the server.
         timeout: seconds for a call, including all its requests and retries; `None` means no limit.
         version: of the model; `None` means the server's default.
@@ -92,9 +83,11 @@ class Client:
         retries: int = _MAX_RETRIES,
         headers: Mapping[str, str] | None = None,
     ):
-        for name, limit in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):
-            if limit < 1:
-                raise ValueError(f"`{name}` must be an integer of at least 1. Received: {limit}")
+        if min(batch_size, batch_tokens) < 1:
+            raise ValueError(
+                "`batch_size` and `batch_tokens` must be at least 1. "
+                f"Received: {batch_size} and {batch_tokens}"
+            )
         self.address = address
         self.timeout = timeout
         self._spec = model_pb2.ModelSpec(name=model)
@@ -134,7 +127,7 @@ class Client:
                 or the client is closed.
             ServerError: the server is unreachable, or has rejected a request.
         """
-        deadline = None if self.timeout is None else time.monotonic() + self.timeout
+        deadline = self._deadline()
         sentences = list(token_lists(sentences, keep_text=True))
         if not all(isinstance(sentence, str) for sentence in sentences):
             sentences = [text.split() if isinstance(text, str) else text for text in sentences]
@@ -161,8 +154,7 @@ class Client:
         Raises:
             ServerError: the server is unreachable, or has rejected the request.
         """
-        deadline = None if self.timeout is None else time.monotonic() + self.timeout
-        version, known = self._metadata(deadline)
+        version, known = self._metadata(self._deadline())
         signatures = {
             name: {"inputs": _described(signature.inputs), "outputs": _described(signature.outputs)}
             for name, signature in sorted(known.items())
@@ -181,6 +173,9 @@ class Client:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _deadline(self) -> float | None:
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
     def _known_outputs(
         self, signature: str, deadline: float | None
     ) -> Mapping[str, meta_graph_pb2.TensorInfo]:
@@ -190,7 +185,7 @@ class Client:
             try:
                 _, known = self._metadata(deadline)
             except ServerError as error:
-                if error.code() in _UNREACHABLE:
+                if error.code() != grpc.StatusCode.UNIMPLEMENTED:
                     raise
                 known = {}
             self._signatures = known
@@ -274,9 +269,9 @@ def _open_channel(address: str, retries: int) -> grpc.Channel:
     options = channel_options(retries)
     if (match := _ADDRESS.fullmatch(address)) is None:
         raise ValueError(
-            "The address must be host:port of the server's gRPC, such as localhost:8500, or begin "
-            f"with grpc:// or grpcs://, but is {address!r}. The port of REST takes HTTP requests: "
-            "see docs/guides/client.md."
+            "The address must be host:port of the server's gRPC, such as localhost:8500, with "
+            f"grpcs:// before it for TLS; or a gRPC channel. Received: {address!r}. For REST, see "
+            "docs/guides/client.md."
         )
     scheme, target = match.groups()
     if (scheme or "").lower() == "grpcs":

@@ -86,12 +86,8 @@ class ExportedElmo(keras.layers.Layer):
         return super().__call__(inputs, **kwargs)
 
     def call(self, inputs, training=False):
-        if inputs.shape.rank == 1:
-            outputs = self.model(inputs, training=bool(training and self.trainable))
-        else:
-            tokens, lengths = token_batch(inputs)
-            outputs = self.model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
-        vectors = outputs["elmo"]
+        tokens, lengths = token_batch(inputs)
+        vectors = self.model.signatures["tokens"](tokens=tokens, sequence_len=lengths)["elmo"]
         if self.trainable:
             for penalty in getattr(self.model, "regularization_losses", ()):
                 self.add_loss(penalty())

@@ -91,7 +91,6 @@ class ExportedTask(tf.train.Checkpoint):
 
     Raises:
         TypeError: `model` is not a `TaskModel`.
-        ValueError: `model` reads vectors of a file.
     """
 
     def __init__(self, model: TaskModel | Ensemble | PropositionTagger):

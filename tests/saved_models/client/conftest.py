@@ -38,13 +38,13 @@ def response():
 
 @pytest.fixture
 def grpc_server():
-    """`grpc_server(predict, metadata=None, credentials=None, port=0)` starts one; returns its port.
+    """`grpc_server(predict, metadata=None, port=0)` starts one; returns its port.
 
     A method that is not given is UNIMPLEMENTED.
     """
     servers = []
 
-    def start(predict, metadata=None, credentials=None, port=0):
+    def start(predict, metadata=None, port=0):
         methods = {"Predict": predict, "GetModelMetadata": metadata}
         methods = {name: staticmethod(method) for name, method in methods.items() if method}
         base = prediction_service_pb2_grpc.PredictionServiceServicer
@@ -54,10 +54,7 @@ def grpc_server():
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             type("Servicer", (base,), methods)(), server
         )
-        if credentials is None:
-            port = server.add_insecure_port(f"127.0.0.1:{port}")
-        else:
-            port = server.add_secure_port(f"127.0.0.1:{port}", credentials)
+        port = server.add_insecure_port(f"127.0.0.1:{port}")
         server.start()
         servers.append(server)
         return port

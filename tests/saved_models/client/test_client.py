@@ -126,7 +126,7 @@ def test_a_closed_client_raises_an_error(address):
             call()
 
 
-BAD_ADDRESS = "must be host:port .*localhost:8500, or begin .* but is '{}'.*REST.*client.md"
+BAD_ADDRESS = "must be host:port .*localhost:8500, .*a gRPC channel.* '{}'. For REST.*client.md"
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,7 @@ BAD_ADDRESS = "must be host:port .*localhost:8500, or begin .* but is '{}'.*REST
             ("localhost:1", {"retries": retries}, rf"`retries` must be 0 … 4, but is {retries}\.")
             for retries in (-1, 5)
         ),
-        *(
-            ("localhost:1", {name: 0}, f"`{name}` must be at least 1. Received: 0")
-            for name in ("batch_size", "batch_tokens")
-        ),
+        ("localhost:1", {"batch_size": 0}, "`batch_size` and `batch_tokens` must be at least 1"),
     ],
 )
 def test_an_invalid_address_or_option_is_an_error(address, options, message):
@@ -151,9 +148,6 @@ def test_an_invalid_address_or_option_is_an_error(address, options, message):
         Client(address, **options)
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["localhost:8500", "GRPC://a.b:1", "[::1]:8500", "dns:///host:1", "unix:/a/b", "grpcs://h:1"],
-)
-def test_grpc_addresses_are_accepted(address):
-    Client(address).close()
+def test_grpc_addresses_are_accepted():
+    for address in ("localhost:8500", "GRPC://a.b:1", "[::1]:8500", "grpcs://h:1"):
+        Client(address).close()
