@@ -33,11 +33,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from absl import logging
 from results_pages import write_pages
 from results_pictures import draw_pictures
 from studies import MEASUREMENTS, STUDIES, Run, measured, results_of, runs_of, settings_of
 
+from elmo_tf.embedding.vectors import cosines
 from elmo_tf.files import atomic_file, write_json
 from elmo_tf.tasks.word_vectors import read_word_vectors
 
@@ -290,8 +292,10 @@ def analyze(data: Path, model: str) -> None:
     write_measurement("senses", json.loads(found))
     options = ("--model", model, "--corpus", data / "lm/en_wiki/train/*", "--max-tokens", 500_000)
     found = json.loads(run_command("neighbors", "play", *options, "--layer", 2, "--top", 4))
-    static = read_word_vectors(data / "glove.txt").nearest("play", 4)
-    found["vectors"] = {"glove.txt": [{"token": token} for token, _ in static]}
+    static = read_word_vectors(data / "glove.txt")
+    order = np.argsort(-cosines(static.vectors, static["play"][np.newaxis])[:, 0])
+    near = [{"token": static.tokens[row]} for row in order[1:5]]  # the first is "play" itself
+    found["vectors"] = {"glove.txt": near}
     write_measurement("neighbors", found)
     script = Path(__file__).parents[1] / "examples" / "trivial_baselines.py"
     options = ("--questions", data / "squad/dev.json", "--documents")

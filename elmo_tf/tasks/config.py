@@ -25,6 +25,8 @@ from elmo_tf.settings import (
 PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
+# Where a task model reads ELMo, and the number of places.
+PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 # In the work directory of an `SRLTagger`: that of the tagger that finds predicates.
 PREDICATES_FOLDER = "predicates"
 

@@ -1,6 +1,5 @@
 """Reads static word vectors: files of GloVe, word2vec or fastText."""
 
-import functools
 import gzip
 import itertools
 import os
@@ -12,11 +11,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.progress import progress_over
 from elmo_tf.text.reading import decode, is_compressed, read_lines
 
-_ROWS = 65_536  # scaled at a time
 _LONGEST_HEADER = 100  # bytes of a binary file
 
 
@@ -55,49 +52,6 @@ class WordVectors:
     def dim(self) -> int:
         """Number of features of a vector."""
         return self.vectors.shape[1]
-
-    def nearest(self, token: str, top_n: int = 5) -> list[tuple[str, float]]:
-        """The nearest neighbors of a token by cosine similarity.
-
-        Args:
-            token: one of the tokens.
-            top_n: int >= 1. Number of neighbors. Defaults to 5.
-
-        Returns:
-            Tokens and cosine similarities, the nearest first; ties are in the order of `tokens`.
-
-        Raises:
-            ValueError: the token has no vector.
-        """
-        if token not in self._rows:
-            raise ValueError(f"There is no vector for the token {token!r}.")
-        return self.nearest_to(self[token], top_n, without=token)
-
-    def nearest_to(
-        self, vector: np.ndarray, top_n: int = 5, without: str | None = None
-    ) -> list[tuple[str, float]]:
-        """The nearest tokens of any vector; see `nearest`.
-
-        Args:
-            vector: float (feature,).
-            top_n: int >= 1. Number of tokens. Defaults to 5.
-            without: a token to leave out, or None.
-        """
-        if top_n < 1:
-            raise ValueError(f"`top_n` must be at least 1. Received: {top_n}")
-        similarities = self._units @ unit_vectors(vector)  # (token,)
-        order = np.argsort(-similarities, kind="stable")[: top_n + 1]
-        near = [(self.tokens[row], float(similarities[row])) for row in order]
-        return [pair for pair in near if pair[0] != without][:top_n]
-
-    @functools.cached_property
-    def _units(self) -> np.ndarray:
-        """The vectors, scaled to length 1; zeros stay zeros. float32 (token, feature)."""
-        units = np.empty(self.vectors.shape, np.float32)
-        for start in range(0, len(units), _ROWS):  # float16 vectors may be on the disk
-            part = np.asarray(self.vectors[start : start + _ROWS], np.float32)
-            units[start : start + _ROWS] = unit_vectors(part)
-        return units
 
 
 def read_word_vectors(path: str | os.PathLike) -> WordVectors:
