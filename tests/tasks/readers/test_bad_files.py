@@ -25,7 +25,11 @@ TAGS = [
     ("1\ta\ta\t_\n", {"format": "conllu"}, r", line 1: column 4 is unspecified .* 'a' has no"),
     ("EU ORG\n", {"format": "conllu"}, r", line 1: a line of CoNLL-U must begin .*input-format"),
     ("a O\n\nEU B-Y\nX I-Z\n", {"scheme": "BIO"}, r", line 4: I-Z may not follow .* IOB1 also"),
-    ("X I-Y\nY I-Z\n", {"scheme": "IOB1", "known": ["B-Y"]}, r", line 2: unknown tag 'I-Z'\. .*Y"),
+    (
+        "X I-Y\nY I-Z\n",
+        {"scheme": "IOB1", "known": ["B-Y", "I-Y"]},
+        r", line 2: unknown tag 'I-Z'\. .*Y",
+    ),
     (b"EU X\nEU \xe9\n", {}, r", line 2: the tag is not valid UTF-8"),
 ]
 TREES = [
