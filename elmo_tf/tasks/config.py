@@ -21,8 +21,6 @@ from elmo_tf.settings import (
     settings_as_json,
 )
 
-# Where a task model reads ELMo, and the number of places.
-PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
 # Where a task model reads ELMo, and the number of places.
