@@ -126,6 +126,8 @@ def read_inputs(
     if has_lexicon and (config.start_from is None or before is not None):
         text = text or count_files(files, config.input_format)
         lexicon, shape = _own_lexicon(config, workdir, shape, vocabulary, text)
+    if before is not None and config.learning_rate is None:
+        config = dataclasses.replace(config, learning_rate=before["settings"]["learning_rate"])
     workdir.check_settings(config.as_json(shape))
     _check_vocabulary(config, workdir, vocabulary)
     text = text or count_files(files, config.input_format)

@@ -64,13 +64,13 @@ def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted, settings):
     """The record is of an older version: other numbers of the corpus, and another default rate."""
     path = interrupted / "training.json"
     record = json.loads(path.read_text()) | {"step": 0}
-    del record["loss"], record["corpus"]["space_lines"]
+    del record["loss"], record["corpus"]["longest"]
     record["settings"]["learning_rate"] = 0.07
     path.write_text(json.dumps(record))
     settings = {**settings, "steps": 25}
     resumed = pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
     assert resumed["settings"]["learning_rate"] == 0.07
-    assert (resumed["step"], resumed["corpus"]["space_lines"]) == (25, 0)
+    assert (resumed["step"], resumed["corpus"]["longest"]) == (25, 8)
     assert len(read_log(interrupted)) == 25
 
 

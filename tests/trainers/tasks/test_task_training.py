@@ -92,41 +92,6 @@ def test_loss_decides_only_at_a_score_of_zero():
     assert rank(0.4, 2.0) > rank(0.3, 1.0) == rank(0.3, 2.0) > rank(0.0, 1.0) > rank(0.0, 2.0)
 
 
-@pytest.mark.usefixtures("eager_functions")
-def test_the_commands_classify_texts_in_tables(tmp_path, command):
-    labeled, unlabeled = tmp_path / "labeled.tsv", tmp_path / "new.csv"
-    labeled.write_text("good\t1\tgood\nbad\t2\tbad\ngood\t3\ta good film\nbad\t4\ta bad film\n")
-    unlabeled.write_text('"good, good"\nbad\n')
-    columns = ("--text-column", 3, "--label-column", 1)
-    model = ("--model", "bilstm", "--units", 6, "--word-dim", 5, "--dropout", 0)
-    workdir = tmp_path / "run"
-
-    status, out, err = command(
-        *("task", "train", "--task", "classify", "--train", labeled, "--dev", labeled, *columns),
-        *("--workdir", workdir, *model, "--epochs", 15, "--patience", 15, "--batch-size", 2),
-        *("--learning-rate", 0.03),
-    )
-    assert (status, json.loads(out)["score"]) == (0, 1.0), err
-
-    status, out, err = command("task", "evaluate", workdir, labeled)
-    scores = json.loads(out)
-    assert (status, scores["accuracy"], scores["macro_f1"]) == (0, 1.0, 1.0), err
-    (tmp_path / "other.tsv").write_text("good\t1\tfine\nugly\t2\tbad\n")
-    status, _, err = command("task", "evaluate", workdir, tmp_path / "other.tsv")
-    assert (status, "other.tsv, line 2: unknown label 'ugly'" in err) == (1, True)
-
-    for file, texts in (
-        (labeled, ["good", "bad", "a good film", "a bad film"]),
-        (unlabeled, ["good, good", "bad"]),
-    ):
-        arguments = workdir, file, tmp_path / "out.tsv", "--overwrite"
-        status, _, err = command("task", "predict", *arguments)
-        assert status == 0, err
-        rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text().splitlines()]
-        assert [text for _, text in rows] == texts
-        assert all(label in text for label, text in rows)
-
-
 @pytest.mark.parametrize(
     ("freeze_words", "words", "fixed"),
     [
