@@ -1,7 +1,7 @@
 """The subcommands of `task`: task models, trained on labeled files and a biLM's vectors."""
 
 import os
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
@@ -122,6 +122,7 @@ def sweep(
     config: _Config,
     shares: tuple[float, ...] = (1.0,),
     seeds: PositiveInt = 5,
+    format: Literal["json", "markdown"] | None = None,
     json: str | None = None,
 ) -> None:
     """Train with and without ELMo, for several seeds and shares of the data.
@@ -132,13 +133,14 @@ def sweep(
     Args:
         shares: shares of the training examples to train on, above 0, at most 1.
         seeds: seeds per share, counted from --seed.
+        format: format on stdout; by default markdown on a terminal, and json elsewhere.
         json: also write the results there, as JSON.
     """
     from elmo_tf.trainers.tasks.sweep import sweep_task
 
     if config.resume or config.share < 1:
         raise WrongCallError("--share and --resume are not for a sweep: it takes --shares")
-    report = Report(json=json, overwrite=config.overwrite)
+    report = Report(format, json, overwrite=config.overwrite)
     report.check()
     _check_paths(config)
     results = sweep_task(config, shares, seeds)
