@@ -71,23 +71,11 @@ def check_vectors(output, embedder, text):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "pool", "format"),
-    [
-        *((s, "none", "text") for s in FORMATS),
-        (".npy", "mean", "text"),
-        (".parquet", "none", "fasta"),
-    ],
+    ("suffix", "pool"), [(".hdf5", "none"), (".parquet", "none"), (".npy", "mean")]
 )
 def test_a_resumed_job_computes_only_missing_groups_and_gives_the_same_vectors(
-    embedder, text, tmp_path, suffix, pool, format, caplog, optimized_graphs, stop_after
+    embedder, text, tmp_path, suffix, pool, caplog, optimized_graphs, stop_after
 ):
-    if format == "fasta":
-        lines = text.read_text().replace("w", "").split("\n")
-        records = (
-            "".join("ACDEFGHIKL"[int(n) % 10] for n in (line or "1").split()) for line in lines
-        )
-        text = text.with_suffix(".fa")
-        text.write_text("".join(f">P{n}\n{record}\n" for n, record in enumerate(records)))
     caplog.set_level("INFO", logger="absl")
     whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
     embedder.embed_file(text, whole, pool=pool)
