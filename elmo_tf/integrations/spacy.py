@@ -35,25 +35,17 @@ class ElmoComponent:
         name: name of the component.
         model: an argument of `load_bilm`. It is loaded when it is needed first.
         layers: "average" or "top", see `Embedder`.
-        precision, batch_tokens: see `Embedder`.
+        precision, batch_tokens: see `Embedder`, which checks them when the model is loaded.
 
     Raises:
-        TypeError, ValueError: `layers`, `precision` or `batch_tokens` is not allowed.
+        ValueError: `layers` is not allowed.
     """
 
     def __init__(
         self, nlp: Any, name: str, model: str, layers: str, precision: str, batch_tokens: int
     ):
-        from elmo_tf.processors import PRECISIONS
-
         if layers not in ("average", "top"):
             raise ValueError(f"`layers` must be one of average, top. Received: {layers!r}")
-        if precision not in PRECISIONS:
-            raise ValueError(
-                f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"
-            )
-        if batch_tokens < 1:
-            raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
         self.name = name
         self._model: Any = model
         self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
