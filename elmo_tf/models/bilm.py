@@ -148,6 +148,41 @@ class BiLM(keras.Model):
         index, mask = token_ids.add_boundaries(index, lengths)
         return tf.gather(self._encode(ids), index), mask
 
+    def _encode(self, ids: tf.Tensor) -> tf.Tensor:
+        vectors = self.token_encoder(self._ids.after_boundaries(ids))  # (2 + token, feature)
+        return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
+
+    def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
+        """Computes the result of a call from the result of `token_vectors`."""
+        states = self.initial_states(ops.shape(vectors)[0])
+        if self._carried is not None:
+            states = self._carried.read(states)
+        directions, states = self._read_sentences(vectors, mask, states, training)
+        if self._carried is not None:
+            self._carried.write(states)
+        layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
+        layers = [ops.concatenate(layer, axis=-1) for layer in layers]
+        layers = ops.stack(layers, axis=1)  # (batch, layer, token + 2, feature)
+        if not self.keep_boundaries:
+            layers, mask = layers[:, :, 1:-1], mask[:, 2:]
+        layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
+        return {"layers": layers, "mask": mask}
+
+    def _read_sentences(self, vectors, mask, states, training=False):
+        """Runs `read` on sentences and returns the layers in text order.
+
+        The backward direction reads the reversed rows. Their padding comes first; it is masked and
+        leaves the initial state unchanged.
+        """
+        count = self.config.num_directions
+        (forward, *backward), states = self.read(
+            [vectors, ops.flip(vectors, axis=1)][:count],
+            [mask, ops.flip(mask, axis=1)][:count],
+            states,
+            training=training,
+        )
+        return [forward, *([ops.flip(layer, axis=1) for layer in b] for b in backward)], states
+
     def read(
         self,
         vectors: Sequence[Any],
@@ -183,19 +218,22 @@ class BiLM(keras.Model):
             new_states.append(state)
         return layers, new_states
 
-    def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
-        """Computes the result of a call from the result of `token_vectors`."""
-        states = self.initial_states(ops.shape(vectors)[0])
-        if self._carried is not None:
-            states = self._carried.read(states)
-        directions, states = self._read_sentences(vectors, mask, states, training)
-        if self._carried is not None:
-            self._carried.write(states)
-        layers = _stacked_layers(vectors, directions)  # (batch, layer, token + 2, feature)
-        if not self.keep_boundaries:
-            layers, mask = layers[:, :, 1:-1], mask[:, 2:]
-        layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
-        return {"layers": layers, "mask": mask}
+    def initial_states(self, batch_size: Any) -> list[list[list[Any]]]:
+        """Initial states of a batch: for each direction, for each layer, `[h, c]`."""
+        return self._states_of(ops.convert_to_tensor(self.initial_state), batch_size)
+
+    def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
+        """Zero states: for each direction, for each layer, `[h, c]`."""
+        return self._states_of(ops.zeros(self.initial_state.shape), batch_size)
+
+    def _states_of(self, state: Any, batch_size: Any) -> list[list[list[Any]]]:
+        state = ops.cast(state, self.compute_dtype)
+        state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
+        width = self.config.lstm.projection_dim
+        return [
+            [[layer[:, :width], layer[:, width:]] for layer in ops.unstack(stack)]
+            for stack in ops.unstack(state)
+        ]
 
     def boundary_states(self, boundaries: Any) -> list[Any]:
         """The states after the boundary before a sentence: of one row, see `initial_states`.
@@ -205,21 +243,6 @@ class BiLM(keras.Model):
         count = self.config.num_directions
         first = [boundaries[None, :1], boundaries[None, 1:]][:count]  # (1, 1, feature)
         return self.read(first, [None] * count, self.initial_states(1))[1]
-
-    def _read_sentences(self, vectors, mask, states, training=False):
-        """Runs `read` on sentences and returns the layers in text order.
-
-        The backward direction reads the reversed rows. Their padding comes first; it is masked and
-        leaves the initial state unchanged.
-        """
-        count = self.config.num_directions
-        (forward, *backward), states = self.read(
-            [vectors, ops.flip(vectors, axis=1)][:count],
-            [mask, ops.flip(mask, axis=1)][:count],
-            states,
-            training=training,
-        )
-        return [forward, *([ops.flip(layer, axis=1) for layer in b] for b in backward)], states
 
     def char_ids(self, tokens: Any) -> Any:
         """Converts tokens to the char ids that this biLM reads.
@@ -305,27 +328,6 @@ class BiLM(keras.Model):
         flat = [ops.concatenate(state, axis=-1)[0] for stack in states for state in stack]
         self.initial_state.assign(ops.reshape(ops.stack(flat), self.initial_state.shape))
 
-    def _encode(self, ids: tf.Tensor) -> tf.Tensor:
-        vectors = self.token_encoder(self._ids.after_boundaries(ids))  # (2 + token, feature)
-        return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
-
-    def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
-        """Zero states: for each direction, for each layer, `[h, c]`."""
-        return self._states_of(ops.zeros(self.initial_state.shape), batch_size)
-
-    def initial_states(self, batch_size: Any) -> list[list[list[Any]]]:
-        """Initial states of a batch: for each direction, for each layer, `[h, c]`."""
-        return self._states_of(ops.convert_to_tensor(self.initial_state), batch_size)
-
-    def _states_of(self, state: Any, batch_size: Any) -> list[list[list[Any]]]:
-        state = ops.cast(state, self.compute_dtype)
-        state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
-        width = self.config.lstm.projection_dim
-        return [
-            [[layer[:, :width], layer[:, width:]] for layer in ops.unstack(stack)]
-            for stack in ops.unstack(state)
-        ]
-
     def get_config(self):
         return {
             **super().get_config(),
@@ -348,12 +350,6 @@ class BiLM(keras.Model):
         bilm = cls(**config)
         bilm.trainable = trainable  # as an argument, it would not freeze the layers within
         return bilm
-
-
-def _stacked_layers(vectors: Any, directions: Sequence[Sequence[Any]]) -> Any:
-    """Token vectors and the layers of each direction → (batch, L + 1, token, feature)."""
-    layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
-    return ops.stack([ops.concatenate(layer, axis=-1) for layer in layers], axis=1)
 
 
 def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:

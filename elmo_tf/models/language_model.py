@@ -65,13 +65,14 @@ class LanguageModel:
 
     @property
     def weights(self) -> list[keras.Variable]:
-        """The weights of the biLM, then those of the softmax; shared weights appear once."""
-        return _unique([*self.bilm.weights, *self.softmax.weights])
+        """The weights of the biLM, then those of the softmax; a tied table appears once."""
+        weights = [*self.bilm.weights, *self.softmax.weights]
+        return list({id(weight): weight for weight in weights}.values())
 
     @property
     def trainable_weights(self) -> list[keras.Variable]:
         """The trainable weights, in the same order."""
-        return _unique([*self.bilm.trainable_weights, *self.softmax.trainable_weights])
+        return [weight for weight in self.weights if weight.trainable]
 
     def top_layer_outputs(
         self,
@@ -107,7 +108,3 @@ class LanguageModel:
         num_directions = self.bilm.config.num_directions
         ids = target_ids(self.vocabulary, targets[:num_directions])
         return tf.unstack(tf.reshape(ids, (num_directions, -1)))
-
-
-def _unique(weights: list[keras.Variable]) -> list[keras.Variable]:
-    return list({id(weight): weight for weight in weights}.values())

@@ -31,18 +31,15 @@ def ids_of_config(
         ValueError: the vocabulary or lexicon does not match the configuration, see `BiLM`.
     """
     cnn = config.char_cnn
-    expected = None if cnn is None else cnn.lexicon
-    if (expected is None) != (lexicon is None):
+    sizes, expected = (
+        None if each is None else (each.num_characters, each.num_words)
+        for each in (lexicon, None if cnn is None else cnn.lexicon)
+    )
+    if sizes != expected:
         raise ValueError(
-            "`lexicon` is required if `config.char_cnn.lexicon` is set, and only then. "
-            f"Received: {lexicon!r}"
+            "`lexicon` must have the numbers of characters and words of `config.char_cnn.lexicon`, "
+            f"{expected}. Received: {sizes}. Is it the lexicon of another model?"
         )
-    for name in ("num_characters", "num_words") if lexicon is not None else ():
-        if getattr(lexicon, name) != getattr(expected, name):
-            raise ValueError(
-                f"`lexicon` must have `{name}` {getattr(expected, name)}, as the tables of the "
-                f"biLM. Received: {getattr(lexicon, name)}. Is it the lexicon of another model?"
-            )
     if cnn is not None:
         if vocabulary is not None:
             raise ValueError(
