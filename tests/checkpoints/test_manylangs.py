@@ -139,7 +139,7 @@ def changed(part, **changes):
         (changed("encoder", projection_dim=10), "with `projection_dim` below `dim`"),
         (changed("encoder", dim=11), r"`encoder.pkl/forward_layer_0.*\(40, 6\).*this config.json"),
         (changed("token_embedder", word_dim=0), r"does not use `token_embedder.pkl/word_emb_layer"),
-        (changed("encoder", dim="10"), r"shape\.json: `lstm\.dim` must be an integer.*'10'"),
+        (changed("encoder", dim="10"), r"shape\.json: `dim`: .* valid integer\. Received: '10'"),
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
 )
