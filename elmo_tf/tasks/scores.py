@@ -52,12 +52,6 @@ def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
     return {"accuracy": _accuracy(*flat), "tokens": len(flat[0])}
 
 
-class _Labeled(NamedTuple):
-    """The label of an example."""
-
-    label: str
-
-
 def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     """Scores labels of examples.
 
@@ -68,15 +62,25 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     Returns:
         "accuracy"; "macro_f1", the mean over labels; "examples", their number; and "labels", the
         precision, recall and F1 of each label.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed.
     """
-    pairs = [({_Labeled(a)}, {_Labeled(b)}) for a, b in zip(gold, predicted, strict=True)]
-    counts = _counts_by_label(pairs)
-    labels = {name: _scores(*counts[name], name="examples") for name in sorted(counts)}
+    metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
+    labels = sorted({*gold, *predicted})
+    columns = metrics.precision_recall_fscore_support(
+        gold, predicted, labels=labels, zero_division=0
+    )
+    names = ("precision", "recall", "f1", "examples")
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     return {
         "accuracy": _accuracy(gold, predicted),
-        "macro_f1": sum(row["f1"] for row in labels.values()) / max(len(labels), 1),
+        "macro_f1": float(columns[2].mean()),
         "examples": len(gold),
-        "labels": labels,
+        "labels": {
+            label: dict(zip(names, row, strict=True))
+            for label, row in zip(labels, rows, strict=True)
+        },
     }
 
 

@@ -14,6 +14,7 @@ class Entailment(Task):
     """One label per pair of sentences."""
 
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"esim": ESIM}
+    packages: ClassVar = ("sklearn.metrics",)
     input_options: ClassVar = ()
 
     def _read(self, path, config, known):
