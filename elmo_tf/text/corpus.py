@@ -3,10 +3,12 @@
 import collections
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -20,7 +22,6 @@ from elmo_tf.text.reading import (
     is_compressed,
     sentence_lines,
 )
-from elmo_tf.text.sentences import count_tokens
 from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
 
 # Size of the shuffle buffer, which is kept in memory and in every checkpoint.
@@ -114,13 +115,19 @@ def line_dataset(files: Sequence[str | os.PathLike], seed: int | None = None) ->
     return lines if seed is None else lines.shuffle(SHUFFLE_LINES, seed=seed)
 
 
+# Whitespace of `str.split()` in UTF-8: characters of one byte, and of several bytes.
+_SPACES = b"\t\v\f\r\x1c\x1d\x1e\x1f"
+_WIDE_SPACES = re.compile(
+    rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80"
+)
+_TO_SPACE = bytes.maketrans(_SPACES, b" " * len(_SPACES))
 # Tokens separated by whitespace for `tf.strings.split`; and their number, with a boundary.
 Sentence = tuple[bytes, int]
 
 
 def sentences_of(lines: list[bytes]) -> list[Sentence]:
     """The sentences that `read_sentences` yields for lines, as `Sentence`s."""
-    text, counts = count_tokens(lines)
+    text, counts = _count_tokens(lines)
     sentences = []
     for line, count in zip(text.split(b"\n"), counts, strict=True):
         if count <= MAX_SENTENCE_TOKENS:
@@ -132,6 +139,22 @@ def sentences_of(lines: list[bytes]) -> list[Sentence]:
             part = tokens[start : start + MAX_SENTENCE_TOKENS]
             sentences.append((b" ".join(part), len(part) + 1))
     return sentences
+
+
+def _count_tokens(lines: list[bytes]) -> tuple[bytes, list[int]]:
+    """Counts the tokens of lines of UTF-8, without splitting them.
+
+    Returns the lines, joined by newlines, with spaces as the only whitespace; and the number of
+    tokens of each line, as `str.split()` finds them.
+    """
+    lines = [line if line.isascii() else _WIDE_SPACES.sub(b" ", line) for line in lines]
+    text = b"\n".join(lines).translate(_TO_SPACE)
+    characters = np.frombuffer(b"\n" + text + b"\n", np.uint8)
+    newlines = np.flatnonzero(characters == ord("\n"))
+    is_space = characters == ord(" ")
+    is_space[newlines] = True
+    tokens = np.flatnonzero(is_space[:-1] > is_space[1:])  # the position before each token
+    return text, np.diff(np.searchsorted(tokens, newlines)).tolist()
 
 
 def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from absl import logging
 
+from elmo_tf.logs import warn_once
 from elmo_tf.text.fasta import fasta_records, is_fasta
 from elmo_tf.text.reading import TextSource, is_utf_8, read_lines, sentence_lines
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
@@ -73,9 +74,7 @@ def sentence_reader(
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
     if format == "fasta":
         return lambda: _fasta_sentences(path)
-    token_column = token_column or TOKEN_COLUMNS[format]
-    warns = iter([True])  # once, even if the file is read repeatedly
-    return lambda: _conll_sentences(path, format, token_column, next(warns, False))
+    return lambda: _conll_sentences(path, format, token_column or TOKEN_COLUMNS[format])
 
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
@@ -94,9 +93,9 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
 
 
 def _conll_sentences(
-    path: str | os.PathLike, format: str, token_column: int, warns: bool
+    path: str | os.PathLike, format: str, token_column: int
 ) -> Iterator[FileSentence]:
-    for rows in column_sentences(path, format, warns):
+    for rows in column_sentences(path, format):
         tokens = column(path, rows, token_column, "token")
         yield FileSentence(" ".join(tokens), tokens)
 
@@ -128,15 +127,12 @@ class Row(NamedTuple):
     fields: list[str]
 
 
-def column_sentences(
-    path: str | os.PathLike, format: str, warns: bool = True
-) -> Iterator[list[Row]]:
+def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]]:
     """Yields the rows of each sentence, at least one.
 
     Lines are split at tabs, or at whitespace if they have no tab. An empty line or a document
     marker ends a sentence. In the format "conllu" (Universal Dependencies), so does a word number
-    1, with a warning if `warns`, and comments, multiword tokens (`3-4`) and empty nodes (`5.1`) are
-    skipped.
+    1, with a warning, and comments, multiword tokens (`3-4`) and empty nodes (`5.1`) are skipped.
 
     Raises:
         ValueError: a line of "conllu" does not begin with a number, or see `read_lines`.
@@ -168,8 +164,9 @@ def column_sentences(
         rows.append(Row(number, fields))
     if rows:
         yield rows
-    if num_restarts and warns:
-        logging.warning(
+    if num_restarts:
+        warn_once(
+            f"restarts in {os.fspath(path)}",
             "%s: sentences without an empty line before them, where the word numbers restart at 1: "
             "%s.",
             *(os.fspath(path), f"{num_restarts:,}"),

@@ -62,13 +62,6 @@ class Vocabulary:
                 "`lines_or_paths` must be a list of lines or paths, not a single one. "
                 f"Received: {quoted(lines_or_paths)}."
             )
-        if min_count < 1:
-            raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
-        if max_size is not None and max_size < len(SPECIAL_TOKENS):
-            raise ValueError(
-                f"`max_size` must be at least {len(SPECIAL_TOKENS)}, for {' '.join(SPECIAL_TOKENS)}"
-                f". Received: {max_size}"
-            )
         paths: list[os.PathLike] = []
         counts: collections.Counter[str] = collections.Counter()
         for index, item in enumerate(lines_or_paths):
@@ -93,6 +86,13 @@ class Vocabulary:
         """Builds a vocabulary from the count of each token. For the rest, see `build`."""
         if not counts:
             raise ValueError("Cannot build a vocabulary: the text contains no tokens.")
+        if min_count < 1:
+            raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
+        if max_size is not None and max_size < len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"`max_size` must be at least {len(SPECIAL_TOKENS)}, for {' '.join(SPECIAL_TOKENS)}"
+                f". Received: {max_size}"
+            )
         kept = {token for token, count in counts.items() if count >= min_count}
         ordered = sorted(kept.difference(SPECIAL_TOKENS), key=lambda token: (-counts[token], token))
         return cls((*SPECIAL_TOKENS, *ordered)[:max_size])
@@ -156,32 +156,22 @@ class StringTable:
     def __init__(self, strings: Sequence[str], default: int):
         self._strings = strings
         self._default = default
-        self._eager: tf.lookup.StaticHashTable | None = None
+        self._table: tf.lookup.StaticHashTable | None = None
 
     @property
     def table(self) -> tf.lookup.StaticHashTable:
-        """TensorFlow's table: one for eager code and its functions, and one per TF1 graph."""
-        with tf.init_scope():
-            if tf.executing_eagerly():
-                if self._eager is None:
-                    self._eager = self._new()
-                return self._eager
-            # Stored in the graph, so that the table and the graph have the same lifetime.
-            tables = tf.compat.v1.get_default_graph().get_collection_ref(self)
-            if not tables:
-                tables.append(self._new())
-            return tables[0]
-
-    def _new(self) -> tf.lookup.StaticHashTable:
-        keys = tf.constant([encode(string) for string in self._strings])
-        values = tf.range(len(self._strings), dtype=tf.int64)
-        return tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(keys, values), default_value=self._default
-        )
+        """TensorFlow's table."""
+        if self._table is None:
+            with tf.init_scope():  # outside of the graph that is being traced
+                keys = tf.constant([encode(string) for string in self._strings])
+                values = tf.range(len(self._strings), dtype=tf.int64)
+                initializer = tf.lookup.KeyValueTensorInitializer(keys, values)
+                self._table = tf.lookup.StaticHashTable(initializer, self._default)
+        return self._table
 
     def __getstate__(self) -> dict:
         # Tables cannot be copied; a copy creates its own.
-        return {**self.__dict__, "_eager": None}
+        return {**self.__dict__, "_table": None}
 
 
 def _as_read(string: str) -> str:

@@ -2,7 +2,6 @@ import collections
 import gzip
 import os
 import random
-import threading
 
 import pytest
 import tensorflow as tf
@@ -14,7 +13,6 @@ from elmo_tf.text.corpus import (
     count_files,
     line_dataset,
     lines_read_once,
-    prefetch,
     read_sentences,
     sentences_of,
 )
@@ -125,14 +123,6 @@ def test_both_readers_give_the_same_tokens_for_random_bytes(tmp_path):
     assert tokens_of(line_dataset(files)) == tokens_of(lines_read_once(files)) == expected
 
 
-def test_a_gzip_file_may_have_several_members_and_any_name(tmp_path):
-    file = tmp_path / "odd\udcff\n.gz"
-    file.write_bytes(gzip.compress(b"a b") + gzip.compress(b"c\nd\n"))
-
-    sentences = [["a", "bc"], ["d"]]
-    assert tokens_of(line_dataset([file])) == list(read_sentences([file])) == sentences
-
-
 def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
     names = [f"{i}.txt" for i in range(8)]
     for name in names:
@@ -231,23 +221,3 @@ def test_text_whose_first_line_begins_like_fasta_is_an_error(tmp_path, text, nam
         count_files([file])
     with pytest.raises(ValueError, match=message):
         Vocabulary.build([file])
-
-
-def test_prefetch_prepares_the_next_elements_in_advance():
-    made = []
-    is_made = threading.Semaphore(0)
-
-    def numbers():
-        for number in range(6):
-            made.append(number)
-            is_made.release()
-            yield number
-
-    dataset = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int32))
-    dataset = prefetch(dataset, 2)
-    assert dataset.options().autotune.enabled is False
-    iterator = iter(dataset)
-    first = next(iterator)
-    for _ in range(3):  # the first and two more, before they are requested
-        assert is_made.acquire(timeout=10)
-    assert [int(one) for one in (first, *iterator)] == made == list(range(6))

@@ -6,9 +6,7 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from development_data import shared
 from elmo_tf.extras import MissingExtraError
-from elmo_tf.text.reading import read_lines
 from elmo_tf.text.tokenizers import LANGUAGES, LanguageTokenizer, Token, tokenized, tokenizer_of
 
 # A text of each language, and its tokens, with sentences separated by |.
@@ -78,21 +76,6 @@ SEPARATORS = st.sampled_from(["", " ", "  ", "\n", "\t", "\u3000", "\u00a0"])
 @given(parts=LINES, separator=SEPARATORS)
 def test_offsets_name_the_tokens_of_any_text(language, tokenizers, parts, separator):
     check_offsets(tokenizers[language], separator.join(parts))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("language", EXAMPLES)
-@settings(max_examples=10_000, deadline=None)
-@given(parts=LINES, separator=SEPARATORS)
-def test_offsets_name_the_tokens_of_10000_texts(language, tokenizers, parts, separator):
-    check_offsets(tokenizers[language], separator.join(parts))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("language", ["ko", "ko-morph"])
-def test_offsets_name_the_tokens_of_korean_articles(language, tokenizers):
-    for line in read_lines(min(shared("data", "lm", "ko_wiki").iterdir())):
-        check_offsets(tokenizers[language], line)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
