@@ -11,7 +11,6 @@ import argparse
 import json
 import time
 
-from elmo_tf.cores import num_cores
 from elmo_tf.text.corpus import line_dataset
 from elmo_tf.text.counting import count_text
 from elmo_tf.text.reading import text_files
@@ -23,9 +22,9 @@ def main() -> None:
     arguments = _parse()
     files = text_files(arguments.corpus)
     start = time.perf_counter()
-    tokens = count_text(files).types.total()
+    tokens = count_text(files).tokens
     rate = round(tokens / (time.perf_counter() - start))
-    print(json.dumps({"cores": num_cores(), "counted_tokens_per_second": rate}), flush=True)
+    print(json.dumps({"counted_tokens_per_second": rate}), flush=True)
     for num_workers in arguments.workers:
         rows = slice(arguments.batch_size // num_workers)
         lines = line_dataset(files, seed=0).repeat()
