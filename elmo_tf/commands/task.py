@@ -140,7 +140,7 @@ def sweep(
 
     if config.resume or config.share < 1:
         raise WrongCallError("--share and --resume are not for a sweep: it takes --shares")
-    report = Report(format, json, overwrite=config.overwrite)
+    report = Report(format=format, json=json, overwrite=config.overwrite)
     report.check()
     _check_paths(config)
     results = sweep_task(config, shares, seeds)
