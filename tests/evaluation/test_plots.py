@@ -23,7 +23,7 @@ from elmo_tf.evaluation.plots import (
     save_figure,
     token_similarities,
 )
-from elmo_tf.trainers import workdir
+from elmo_tf.trainers import config, workdir
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -140,7 +140,7 @@ def test_characters_without_a_font_are_drawn_with_one_warning(tmp_path, caplog, 
 
 def test_a_log_and_its_record_are_read(write_run):
     assert workdir.LOG_FILE == plots.LOG_FILE
-    assert workdir.RECORD_FILE == plots.RECORD_FILE
+    assert config.RECORD_FILE == plots.RECORD_FILE
     run = read_log(write_run())
     assert run.index.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(run["loss"], [np.nan, 4.5, 3.5, 3.0])
