@@ -139,7 +139,6 @@ TASK = ', "task": {"type": "worker", "index": 2}}'
     ("content", "message"),
     [
         ("{", "TF_CONFIG must look like"),
-        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG must look like"),
         ('{"cluster": {"worker": ["a:1", "b:2"]}' + TASK, "index in TF_CONFIG is not in its clust"),
         ('{"cluster": {"worker": ["a:1", "b:2"], "ps": ["c:3"]}' + TASK, "chief and worker only"),
         ('{"cluster": {"worker": ["a:1"], "ps": ["c:3"]}' + TASK, None),

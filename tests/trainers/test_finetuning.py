@@ -59,7 +59,7 @@ def assert_same_bilm(workdir, other):
     assert_close(*(read_hdf5(folder / "weights.hdf5") for folder in (workdir, other)))
 
 
-def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
+def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned, tmp_path):
     before, after = load_language_model(run.workdir), load_language_model(tuned[0])
     old, new = rows_by_token(before), rows_by_token(after)
     for token in old.keys() & new.keys():
@@ -72,9 +72,7 @@ def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
     # Fine-tuning resets the state of `warm_start`.
     assert load_bilm(tuned[1]).initial_state.numpy().any()
     assert not after.bilm.initial_state.numpy().any()
-
-
-def test_a_resumed_run_does_not_need_the_starting_checkpoint(tmp_path, tuned):
+    # The run resumes without the starting checkpoint.
     workdir = shutil.copytree(tuned[0], tmp_path / "tuned")
     pretrain(PretrainConfig(workdir=workdir, steps=2, start_from=tmp_path / "removed", resume=True))
     assert_same_bilm(workdir, tuned[0])

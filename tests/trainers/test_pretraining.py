@@ -58,6 +58,7 @@ def test_a_resumed_run_equals_an_uninterrupted_run(run):
     assert record["perplexity"] == run.record["perplexity"]
 
 
+@pytest.mark.usefixtures("simple_losses")
 def test_without_a_vocabulary_it_is_built_from_the_text(tmp_path, settings, text):
     settings = {**settings, "vocab": None, "steps": 1, "workdir": tmp_path / "run"}
     record = pretrain(PretrainConfig(**settings))

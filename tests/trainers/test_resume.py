@@ -10,17 +10,25 @@ import os
 import shutil
 import signal
 
-import numpy as np
 import pytest
+import tensorflow as tf
 
 from elmo_tf import Vocabulary
 from elmo_tf.evaluation.perplexity import Perplexity
-from elmo_tf.trainers import PretrainConfig, pretrain, pretraining
-from elmo_tf.trainers.checkpointing import RunState, StopRequest, last_save
+from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.checkpointing import StopRequest, last_save
 from elmo_tf.trainers.training_log import TrainingLogger
+from nested_arrays import assert_close
 from runs import assert_same_run, read_log
 
 pytestmark = pytest.mark.usefixtures("simple_losses")
+
+
+def saved_arrays(workdir):
+    """All variables of the last save, with the running norm that skips exploding gradients."""
+    reader = tf.train.load_checkpoint(str(last_save(workdir) / "weights"))
+    names = reader.get_variable_to_shape_map().keys() - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
+    return {name: reader.get_tensor(name) for name in sorted(names)}
 
 
 def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
@@ -41,23 +49,9 @@ def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
     settings = {**settings, "corpus": ["train_1.txt", "./train_2.txt"], "vocab": "vocab.txt"}
     pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
     assert_same_run(interrupted, run)
+    assert_close(saved_arrays(interrupted), saved_arrays(run.workdir))
     saves = sorted(path.name for path in (interrupted / "state").iterdir())
     assert saves == ["step-00000050", "step-00000060"]
-
-
-def test_a_resumed_run_has_the_running_mean_of_the_gradient_norms(interrupted, run, monkeypatch):
-    """It is the mean of the first hundred."""
-    states = []
-
-    class State(RunState):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            states.append(self)
-
-    monkeypatch.setattr(pretraining, "RunState", State)
-    pretrain(PretrainConfig(workdir=interrupted, steps=26, resume=True))
-    expected = np.exp(np.mean(np.log([entry["norm"] for entry in run.log[:26]])))
-    assert float(states[0].train_step.running_norm) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted, settings):
@@ -107,10 +101,6 @@ def test_a_longer_cosine_warns_that_the_rate_rises(tmp_path, settings, caplog):
     assert "rises" not in caplog.text
 
 
-def other_learning_rate(text, folder):
-    return {"learning_rate": 0.1}
-
-
 def other_vocabulary(text, folder):
     Vocabulary.build(["the cat sees a dog"]).save(folder / "other.txt")
     return {"vocab": folder / "other.txt"}
@@ -129,14 +119,13 @@ def other_corpus(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (other_learning_rate, r"Cannot resume with other settings.*learning_rate"),
         (other_vocabulary, "Cannot resume with another vocabulary"),
         (other_corpus(lambda line: ""), "corpus changed: 240 sentences before, 239 now"),
         (other_corpus(lambda line: line + " ."), "corpus changed: 1,550 tokens before, 1,551 now"),
         (other_corpus(lambda line: line + " "), "corpus changed: .*files differ"),
     ],
 )
-def test_a_run_is_not_resumed_with_other_settings_or_text(
+def test_a_run_is_not_resumed_with_another_text_or_vocabulary(
     tmp_path, settings, interrupted, text, change, message
 ):
     before = {path: path.stat().st_mtime_ns for path in interrupted.rglob("*")}

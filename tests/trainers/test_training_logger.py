@@ -44,13 +44,10 @@ def watched(tmp_path_factory, settings, text, replace_losses):
     return SimpleNamespace(workdir=workdir, record=record, best=best, log=log)
 
 
-def test_the_log_has_the_learning_rate_and_the_time_of_each_step(watched):
+def test_the_log_has_rates_and_seconds_and_tensorboard_has_the_log_and_perplexities(watched):
     rates = [0.1, 0.2, *(0.2 * (2 / step) ** 0.5 for step in range(3, 7))]
     assert [entry["learning_rate"] for entry in watched.log] == pytest.approx(rates)
     assert all(0 < entry["seconds"] < 60 for entry in watched.log)
-
-
-def test_tensorboard_has_the_log_and_the_perplexities(watched):
     board = read_board(watched.workdir / "tensorboard")
     groups = {"loss": "loss/", "forward": "loss/", "backward": "loss/", "norm": "gradient/"}
     for name, group in (groups | {"learning_rate": ""}).items():

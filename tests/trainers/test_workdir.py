@@ -16,17 +16,13 @@ from runs import read_log, run_of, weights
 
 pytestmark = pytest.mark.usefixtures("simple_losses")
 
-OTHER_OPTIONS = '{"lstm": {"dim": 20, "projection_dim": 10}, "n_tokens_vocab": 5}'
-
 
 @pytest.mark.parametrize(
     ("name", "content", "how", "message"),
     [
         ("notes.txt", "", {}, r"used is not empty.* it holds notes\.txt\. Choose another"),
         ("training.json", "", {}, "already holds a training run. Add --resume"),
-        ("checkpoint", "", {"resume": True}, "holds no run to resume: it holds checkpoint"),
-        ("options.json", OTHER_OPTIONS, {"resume": True}, "holds no run to"),
-        ("vocab.txt", "<S>\n</S>\n<UNK>\nmine\n", {"resume": True}, "holds no run to"),
+        ("vocab.txt", "<S>\n</S>\n<UNK>\nmine\n", {"resume": True}, "holds no run to resume"),
         ("best", "", {"overwrite": True}, r"of a run: it holds best but no training\.json"),
     ],
 )

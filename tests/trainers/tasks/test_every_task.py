@@ -173,19 +173,19 @@ def test_sentences_lines_and_columns_are_told_apart(content, name, predicates, t
             srl.read([str(tmp_path / name)], config_of("srl"))
 
 
-@pytest.mark.parametrize("task", ["snli", "classify", "squad", "srl", "coref"])
+@pytest.mark.parametrize("task", ["classify", "squad"])
 def test_files_with_other_columns_refuse_a_token_column(trained, task, files, tmp_path):
     with pytest.raises(ValueError, match=r"`token_column` is not for (--task|tables)"):
         predict_task(trained(task)[0], files[task], tmp_path / "out", token_column=2)
 
 
-@pytest.mark.parametrize("task", ["ner", "pos", "sst", "classify"])
+@pytest.mark.parametrize("task", ["ner", "sst", "classify"])
 def test_texts_are_predicted_in_their_order(predicted, trained, task):
     number, lines = predicted(task, "a good film\n\n", "a bad film\n")
 
     assert number == 3
     columns = [line.split("\t") for line in lines]
-    if task in ("ner", "pos"):
+    if task == "ner":
         tokens = ["a", "good", "film", "", "", "a", "bad", "film", ""]
         assert [cells[0] for cells in columns] == tokens
     else:
@@ -245,7 +245,7 @@ def test_predicted_answers_are_substrings_of_the_passage(predicted, trained, tmp
         predicted("squad", unanswered, unanswered)
 
 
-def test_roles_of_lines_and_columns_are_joined_with_their_words(predicted, tmp_path):
+def test_roles_of_lines_and_columns_are_joined_with_their_words(predicted, trained, tmp_path):
     number, lines = predicted("srl", "1 Cats - hats\n\n0 Sleep !\n", SRL)
 
     assert number == 5  # sentences without a predicate are kept, but not counted
@@ -257,19 +257,10 @@ def test_roles_of_lines_and_columns_are_joined_with_their_words(predicted, tmp_p
     words = (tmp_path / "out.words").read_text().splitlines()
     assert words[:7] == ["Cats", "-", "hats", "", "Sleep", "!", ""]
     assert words[7:] == [*(line.partition(" ")[0] for line in SRL.rstrip().splitlines()), ""]
-
-
-def test_the_file_of_words_is_not_overwritten_silently(trained, tmp_path):
-    (tmp_path / "in.txt").write_text("1 Cats love hats\n")
-    (tmp_path / "out.props.words").write_text("mine")
-    paths = trained("srl")[0], tmp_path / "in.txt", tmp_path / "out.props"
-
-    with pytest.raises(FileExistsError, match=r"out\.props\.words"):
-        predict_task(*paths)
-    assert not (tmp_path / "out.props").exists()
-    assert (tmp_path / "out.props.words").read_text() == "mine"
-    predict_task(*paths, overwrite=True)
-    assert (tmp_path / "out.props.words").read_text() == "Cats\nlove\nhats\n\n"
+    (tmp_path / "out").unlink()
+    with pytest.raises(FileExistsError, match=r"out\.words"):
+        predict_task(trained("srl")[0], tmp_path / "0_in.txt", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_written_roles_are_read_again_with_the_same_tags(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks import sweep as sweeping
-from elmo_tf.trainers.tasks import training
 from elmo_tf.trainers.tasks.sweep import sweep_task
 from task_files import config_of
 
@@ -61,20 +60,14 @@ def test_half_of_the_data_is_trained_on_with_and_without_elmo(found, folder):
     assert "B-PER" in with_elmo["labels"]  # from all examples, not only the share
 
 
-def test_finished_runs_are_not_trained_again(found, sweep, monkeypatch):
-    monkeypatch.setattr(training, "new_embeddings", lambda *_: pytest.fail("trained again"))
-
-    assert sweep(0.5) == found
-
-
-def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(
+def test_a_repeated_sweep_trains_only_missing_runs_and_refuses_new_data(
     found, sweep, folder, layers_folder, tmp_path
 ):
     shutil.copytree(folder / "runs", tmp_path / "runs")
 
     again = sweep(0.5, 1.0, workdir=tmp_path / "runs")
 
-    assert again["runs"][:2] == found["runs"]
+    assert again["runs"][:2] == found["runs"]  # with their seconds
     assert [run["share"] for run in again["runs"]] == [0.5, 0.5, 1.0, 1.0]
     # Layers are computed once, whatever share of them is used.
     assert len(list(layers_folder.glob("*.float16"))) == 1

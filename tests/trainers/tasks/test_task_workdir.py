@@ -89,16 +89,34 @@ def test_a_run_killed_at_any_time_resumes_to_the_scores_of_an_uninterrupted_run(
     assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
 
 
-def test_used_work_directories_and_changed_settings_are_refused(run, two_epochs, tmp_path):
-    message = r"two_epochs already holds a training run\. Add --resume"
-    with pytest.raises(FileExistsError, match=message):
-        run("ner", two_epochs, has_elmo=False)
+def test_a_work_directory_in_use_is_refused_before_a_file_changes(run, workdir, tmp_path):
+    """`test_workdir.py` of pretraining, which has the same work directories, has more cases."""
+    (workdir / "state.npz").rename(tmp_path / "state.npz")
+    before = {path: path.stat().st_mtime_ns for path in workdir.iterdir()}
+    with pytest.raises(FileExistsError, match=r"run already holds a training run\. Add --resume"):
+        run("ner", workdir, has_elmo=False)
+    with pytest.raises(FileExistsError, match=r"no save to resume from\. .*\(overwrite=True"):
+        run("ner", workdir, has_elmo=False, resume=True)
+    with pytest.raises(ValueError, match="`max_width` must be at least 1"):
+        run("coref", workdir, batch_size=32, model_options=("max_width=0",), overwrite=True)
+    assert {path: path.stat().st_mtime_ns for path in workdir.iterdir()} == before
+    (tmp_path / "state.npz").rename(workdir / "state.npz")
     with pytest.raises(ValueError, match=r"dropout was 0\.0, is 0\.5"):
-        run("ner", two_epochs, has_elmo=False, dropout=0.5, resume=True)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").touch()
-    with pytest.raises(FileExistsError, match=r"other is not empty.* it holds notes\.txt\."):
-        run("ner", tmp_path / "other", resume=True)
+        run("ner", workdir, has_elmo=False, dropout=0.5, resume=True)
+    with (
+        locked_directory(workdir, ""),
+        pytest.raises(FileExistsError, match="Another process trains in"),
+    ):
+        run("ner", workdir, has_elmo=False, epochs=3, resume=True)
+
+
+def test_overwrite_starts_again_and_keeps_other_files(run, workdir):
+    (workdir / "tagged.conll").touch()
+
+    record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
+
+    assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
+    assert (workdir / "tagged.conll").exists()
 
 
 def test_resume_refuses_changed_data_or_a_damaged_state(run, files, tmp_path, workdir):
@@ -152,46 +170,6 @@ def test_resuming_deletes_temporary_files_of_a_killed_run(run, workdir):
     assert record["finished"]
     names = {path.name for path in workdir.iterdir()}
     assert names == {"model.keras", "task.json", "log.jsonl", "state.npz"}
-
-
-def test_results_are_deleted_only_with_overwrite(run, workdir, tmp_path):
-    (workdir / "state.npz").unlink()
-    (workdir / "tagged.conll").touch()
-
-    with pytest.raises(FileExistsError, match=r"not empty.*it holds .* tagged\.conll"):
-        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
-    (workdir / "tagged.conll").rename(tmp_path / "tagged.conll")
-    with pytest.raises(FileExistsError, match=r"no save to resume from\. .*\(overwrite=True"):
-        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
-    (tmp_path / "tagged.conll").rename(workdir / "tagged.conll")
-    record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
-
-    assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
-    assert (workdir / "tagged.conll").exists()
-    (workdir / "task.json").unlink()
-    with pytest.raises(FileExistsError, match=r"not the work directory of a run.* log\.jsonl"):
-        run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
-    assert (workdir / "log.jsonl").exists()
-
-
-def test_wrong_arguments_of_the_model_delete_nothing(run, tmp_path):
-    for name in ("task.json", "model.keras"):
-        (tmp_path / name).write_text("of a run before")
-
-    with pytest.raises(ValueError, match="`max_width` must be at least 1"):
-        run("coref", tmp_path, batch_size=32, model_options=("max_width=0",), overwrite=True)
-
-    assert {path.name for path in tmp_path.iterdir()} == {"task.json", "model.keras"}
-
-
-def test_two_runs_do_not_share_a_work_directory(run, workdir):
-    with (
-        locked_directory(workdir, ""),
-        pytest.raises(FileExistsError, match="Another process trains in"),
-    ):
-        run("ner", workdir, has_elmo=False, epochs=3, resume=True)
-
-    assert run("ner", workdir, has_elmo=False, epochs=3, resume=True)["finished"]
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, two_epochs, files):
