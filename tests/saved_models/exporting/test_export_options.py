@@ -12,12 +12,11 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Elmo, Vocabulary, char_ids
 from elmo_tf.checkpoints.save import save_bilm
-from elmo_tf.saved_models import Client, PunctuationSplitter, export, serve
+from elmo_tf.saved_models import PunctuationSplitter, export
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import read_warmup
 from reference import scalar_mix as reference
-from serving_requests import outputs_over_rest
 
 SENTENCES = ["the cat sat on it", "", "한국어 x"]
 MIXES = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)
@@ -164,19 +163,3 @@ def test_the_command_exports_the_vocabulary_of_the_checkpoint(
     assert "text" in tf.saved_model.load(os.fspath(path)).signatures
     _, of_tokens, *_ = read_warmup(path)
     assert list(tf.make_ndarray(of_tokens.inputs["tokens"])[0]) == [b"the", b"cat"]
-
-
-def test_clients_request_mixes_and_raw_text_by_signature(exported, loaded, mixes):
-    expected, strings = loaded.signatures["text"](tf.constant(TEXT)), SENTENCES
-    with (
-        serve(Path(exported).parent, port=0, rest_port=0) as server,
-        Client(f"localhost:{server.port}") as client,
-    ):
-        of_default = client.predict(strings, outputs="elmo_1")["elmo_1"]
-        of_mix = client.predict(strings, outputs="elmo", signature="mix_1")["elmo"]
-        of_text = client.predict(TEXT, outputs=("tokens", "default"), signature="text")
-        over_rest = outputs_over_rest(server, strings, signature="mix_1")["elmo"]
-    for array in (of_default, of_mix, over_rest):
-        np.testing.assert_allclose(array, mixes[1], atol=1e-5)
-    np.testing.assert_allclose(of_text["default"], expected["default"], atol=1e-5)
-    assert of_text["tokens"].tolist() == expected["tokens"].numpy().tolist()
