@@ -104,8 +104,8 @@ def new_version(
         FileExistsError: the version exists and `overwrite` is false.
         ValueError: `version` is not an integer of at least 0.
     """
-    if version < 0:
-        raise ValueError(f"`version` must be at least 0. Received: {version}")
+    if type(version) is not int or version < 0:
+        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
     path = Path(directory) / str(version)
     refuse_pattern(path)
     check_new_version(directory, version, overwrite)
