@@ -176,21 +176,11 @@ TEXT_READERS = [
 
 
 @pytest.mark.parametrize("arguments", TEXT_READERS)
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"the cat\na dog\rthe cat\r", "odd.txt, line 2: a carriage return between two tokens."),
-        (
-            b">P01308 insulin\nMALWMRLLPL\n",
-            "odd.txt, line 1: the text begins with '>', as in FASTA",
-        ),
-    ],
-)
-def test_wrong_text_is_refused_by_all_commands(command, trained, arguments, text, message):
-    Path("odd.txt").write_bytes(text)
+def test_wrong_text_is_refused_by_all_commands(command, trained, arguments):
+    Path("odd.txt").write_text(">P01308 insulin\nMALWMRLLPL\n")
     status, out, err = command(*(part.format(run=trained, text="odd.txt") for part in arguments))
     assert (status, out) == (1, "")
-    assert message in err
+    assert "odd.txt, line 1: the text begins with '>', as in FASTA" in err
     assert {path.name for path in Path().iterdir()} == {"text.txt", "odd.txt"}
 
 

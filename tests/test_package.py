@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -132,14 +131,3 @@ def test_a_registered_class_is_imported_when_a_saved_model_needs_it(keras_is_fir
     assert stand_in.from_config({"units": 3}) == {"units": 3}
     assert "parts" in sys.modules
     assert len(sys.meta_path) == num_finders
-
-
-def test_an_already_registered_class_is_kept(monkeypatch):
-    keras = ModuleType("keras")
-    keras.saving = SimpleNamespace(get_custom_objects=lambda: objects)
-    objects = {"some>Part": int}
-    monkeypatch.setitem(sys.modules, "keras", keras)
-
-    register_lazily("some", {"Part": "parts"})
-
-    assert objects == {"some>Part": int}

@@ -60,13 +60,11 @@ class Strict:
         ({"steps": 0}, "`steps`: Input should be greater than or equal to 1. Received: 0"),
         ({"steps": "x"}, "`steps`: Input should be a valid integer"),
         ({"epochs": math.nan}, "`epochs`: Input should be a finite number. Received: nan"),
-        ({"rate": 1.0}, "`rate`: Input should be less than 1. Received: 1.0"),
         ({"form": "c"}, "`form`: Input should be 'a' or 'b'. Received: 'c'"),
         (
             {"workdir": ""},
             "`workdir`: Value should have at least 1 item after validation, not 0. Received: ''",
         ),
-        ({"files": ()}, "`files`: Value should have at least 1 item after validation, not 0."),
         ({"files": [3]}, "`files`: Input should be a valid string. Received: 3"),
         ({"steps": 1, "epochs": 2}, "`steps` and `epochs` exclude each other: pass one of them."),
         ({"flag": True, "form": "b"}, "`flag` needs `form` a."),

@@ -75,6 +75,8 @@ def test_differences_are_measured_and_accepted_within_the_tolerance(
     for part in ("| layer 2", "2 of 6 sentences differ", "sentence 1, 'A dog saw the cat !'"):
         assert part in out
     assert compare(moved, "--tolerance", "0.6")[1]["equal"]
+    status, found = compare([*arrays, *arrays])
+    assert (status, found["different"], found["more_in_file"]) == (3, 0, 6)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +93,6 @@ def test_differences_are_measured_and_accepted_within_the_tolerance(
             0,
             "other layers or another model: 1 layers of 12 n",
         ),
-        (
-            lambda a: [one[..., :-1] for one in a],
-            0,
-            "other layers or another model: 3 layers of 11",
-        ),
         (lambda a: a[:3], 3, "other tokens, or another order: the file does not have the sen"),
         (lambda a: [*a[:4], a[4] * np.float32(np.nan), a[5]], 4, "token 0, 'dogs', in layer 0"),
     ],
@@ -106,12 +103,6 @@ def test_the_first_difference_names_its_kind(compare, arrays, change, index, dif
     assert (status, found["equal"]) == (3, False)
     assert found["first_different"]["sentence"] == index
     assert found["first_different"]["difference"].startswith(difference)
-
-
-def test_more_sentences_in_the_file_are_a_difference(compare, arrays):
-    status, found = compare([*arrays, *arrays])
-
-    assert (status, found["different"], found["more_in_file"]) == (3, 0, 6)
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
@@ -127,11 +118,10 @@ def test_sentences_in_another_order_are_named(bilm, diff, suffix):
     assert found["first_different"]["difference"] == kind
 
 
-@pytest.mark.parametrize("layers", ["top", "average", 0])
-def test_a_single_layer_is_compared_with_the_same_layer(bilm, diff, layers):
-    Embedder(bilm, layers=layers).embed_file("text.txt", "old.hdf5")
+def test_a_single_layer_is_compared_with_the_same_layer(bilm, diff):
+    Embedder(bilm, layers=0).embed_file("text.txt", "old.hdf5")
 
-    status, found = diff("old.hdf5", "--layers", layers)
+    status, found = diff("old.hdf5", "--layers", 0)
 
     assert (status, len(found["layers"])) == (0, 1)
 
@@ -174,12 +164,10 @@ def test_keys_of_elmoformanylangs_are_read(diff, bilm):
     assert diff("old.hdf5")[0] == 0
 
 
-def test_missing_and_invalid_vector_files_are_errors(locked):
+def test_a_file_that_is_being_written_is_an_error(locked):
     h5py.File("old.hdf5", "w").close()
     with (
         locked("old.hdf5"),
         pytest.raises(BlockingIOError, match=r"^old\.hdf5 is open for writing"),
     ):
         open_stored("old.hdf5")
-    with pytest.raises(ValueError, match=r"Cannot open text\.txt as HDF5"):
-        open_stored("text.txt")

@@ -93,24 +93,19 @@ def test_options_are_applied_to_the_output(command, model):
 
 
 @pytest.mark.parametrize("options", [(), ("--cluster", "local")])
-@pytest.mark.parametrize("path", ["exported", "exported/1"])
-def test_an_exported_model_is_an_error_that_asks_for_the_checkpoint(command, path, options):
-    assets = Path("exported/1/assets")
-    assets.mkdir(parents=True)
-    (assets / "options.json").touch()
-    (assets.parent / "saved_model.pb").touch()
+def test_other_models_are_errors_that_name_what_to_pass(command, options):
+    for file in ("exported/1/assets/options.json", "exported/1/saved_model.pb", "ner/model.keras"):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).touch()
 
-    status, _, err = command("embed", path, "text.txt", "v.hdf5", *options)
-
-    assert (status, len(err.splitlines())) == (1, 1)
-    assert f"{path} is an exported model (a SavedModel), not a checkpoint: pass the check" in err
-
-
-def test_the_work_directory_of_a_task_is_an_error_that_names_the_command(command):
-    Path("ner").mkdir()
-    Path("ner/model.keras").touch()
-
-    assert "task model: use elmo-tf task" in command("embed", "ner", "text.txt", "v.hdf5")[2]
+    for path, message in (
+        ("exported", "exported is an exported model (a SavedModel), not a checkpoint: pass the"),
+        ("exported/1", "exported/1 is an exported model (a SavedModel)"),
+        ("ner", "task model: use elmo-tf task"),
+    ):
+        status, _, err = command("embed", path, "text.txt", "v.hdf5", *options)
+        assert (status, len(err.splitlines())) == (1, 1)
+        assert message in err
 
 
 @pytest.mark.slow

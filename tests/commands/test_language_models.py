@@ -108,9 +108,7 @@ def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(
     ("arguments", "text", "message"),
     [
         (("the cat", "--position", "5"), b"", "--position 5: the sentence has 2 tokens (0 to 1)."),
-        (("the cat", "a", "--position", "1"), b"", "'a': --position 1: the sentence has 1 token"),
         (("-",), b"**a** dog\n\nthe cat\n", "<stdin>, line 3: no token is marked as **token**"),
-        (("-", "--position", "1"), b"a dog\na\n", "<stdin>, line 2: --position 1: the sentence"),
     ],
 )
 def test_the_error_names_the_sentence_without_the_position(
