@@ -157,6 +157,3 @@ def test_wrong_arguments_are_errors(embedder, bilm, text, text_file, tmp_path):
     Embedder(bilm, layers="top").embed_file(text_file, tmp_path / "top.hdf5")
     with pytest.raises(ValueError, match=r"top\.hdf5 has 1 layers of width 12, and the biLM 3"):
         nearest_tokens(embedder, [], text, stored=open_vectors(tmp_path / "top.hdf5"))
-    (tmp_path / "empty.txt").write_text("\n")
-    with pytest.raises(ValueError, match="There is no token in"):
-        distinct_sentences([tmp_path / "empty.txt"])

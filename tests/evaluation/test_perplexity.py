@@ -118,13 +118,6 @@ def test_many_unknown_targets_give_a_warning(language_model, tmp_path, caplog):
     assert caplog.text == ""
 
 
-def test_a_text_without_tokens_is_an_error(language_model, tmp_path):
-    (tmp_path / "empty.txt").write_text("\n \n")
-
-    with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
-        perplexity(language_model, [tmp_path / "empty.txt"])
-
-
 # Logits in memory: of less than one token, of three (the last chunk is short), and of all.
 @pytest.mark.parametrize("num_tokens_in_memory", [0.1, 3, 100])
 @pytest.mark.parametrize("num_tokens", [11, 0])

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from elmo_tf import Elmo, Embedder
@@ -93,38 +92,25 @@ def draw_run(write_run):
     return draw_training({"run": read_log(write_run())})
 
 
-# Each picture, and the number of its panels, of their lines and of their labels in the file.
+SIMILARITIES = similarities(["a"], ["$x^2$", "은행"])
 PICTURES = {
-    "training": (draw_run, [2, 2, 1], ["Training loss", "Speed", ">forward<", ">backward<"]),
-    "similarity": (
-        lambda _: draw_similarities(*similarities(["a"], ["$x^2$", "은행"])),
-        [2, 2, 2, 0],
-        ["Layer 0 (without context)", "Layer 2 (top)", "$x^2$", "은행", "cosine similarity"],
-    ),
-    "mixes": (lambda _: draw_mixes(MIXES), [0, 0], ["ner, $in$", "layer 2", "1.50", ">70<"]),
-    "sample_efficiency": (
-        lambda _: draw_sample_efficiency(SWEEP),
-        [6],  # with ends of the bars
-        ["with ELMo", "without ELMo", "f1 (%)", "share of the training data"],
-    ),
+    "training": draw_run,
+    "similarity": lambda _: draw_similarities(*SIMILARITIES),
+    "mixes": lambda _: draw_mixes(MIXES),
+    "sample_efficiency": lambda _: draw_sample_efficiency(SWEEP),
 }
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_each_picture_has_its_size_its_lines_and_its_labels(tmp_path, write_run, name):
-    draw, num_lines, labels = PICTURES[name]
+@pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES)
+def test_each_picture_has_its_size_and_is_reproducible(tmp_path, write_run, draw):
     figure = draw(write_run)
-    assert [len(axes.lines) for axes in figure.axes] == num_lines
     for suffix in ("png", "svg", "pdf"):
-        save_figure(figure, tmp_path / f"new/{name}.{suffix}", dpi=50)
-    picture = Image.open(tmp_path / f"new/{name}.png").convert("L")
+        save_figure(figure, tmp_path / f"new/picture.{suffix}", dpi=50)
+    picture = Image.open(tmp_path / "new/picture.png").convert("L")
     np.testing.assert_allclose(picture.size, figure.get_size_inches() * 50, atol=1)
     assert np.asarray(picture).std() > 10
-    svg = (tmp_path / f"new/{name}.svg").read_text()
-    for label in labels:
-        assert label in svg
-    save_figure(draw(write_run), tmp_path / "again.png", dpi=50)  # reproducible
-    assert (tmp_path / "again.png").read_bytes() == (tmp_path / f"new/{name}.png").read_bytes()
+    save_figure(draw(write_run), tmp_path / "again.png", dpi=50)
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "new/picture.png").read_bytes()
 
 
 def test_characters_without_a_font_are_drawn_with_one_warning(tmp_path, caplog, recwarn):
@@ -167,28 +153,19 @@ def test_lines_show_the_values_of_the_run(write_run, by):
     assert speeds.get_xlabel() == plots.AXES[by]
 
 
-def test_several_runs_have_different_colors_and_names(write_run, tmp_path):
+def test_several_runs_have_different_colors_and_names(write_run):
     run = read_log(write_run())
     bare = run[["loss", "tokens", "time", "speed"]].dropna()
-    names = ["_hidden", "$x$", "$5", "x" * 60, "e", "f"]
-    figure = draw_training({**dict.fromkeys(names, run), "bare": bare})
-    lines = figure.axes[0].lines
-    assert len({line.get_color() for line in lines[::2]}) == 7
+    figure = draw_training({"_hidden": run, "$x$": run, "x" * 60: run, "bare": bare})
+    assert len({line.get_color() for line in figure.axes[0].lines[::2]}) == 4
     legend = texts(figure.legends[0].get_texts())
-    assert len(legend) == 13
-    assert legend[0::2][:4] == [
-        *(" _hidden, forward", " $x$, forward", " $5, forward", f" {'x' * 39}…, forward")
-    ]
-    assert legend[-1] == " bare, loss"
+    names = [" _hidden, forward", " $x$, forward", f" {'x' * 39}…, forward", " bare, loss"]
+    assert legend[0::2] == names
     assert points(figure.axes[0])[-1] == [[1, 4.5], [2, 3.5], [3, 3.0]]
-    save_figure(figure, tmp_path / "picture.svg")
-    assert "$x$, forward" in (tmp_path / "picture.svg").read_text()
 
 
 def test_numbers_of_runs_and_missing_quantities_are_errors(write_run):
     run = read_log(write_run())
-    with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 0"):
-        draw_training({})
     with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 8"):
         draw_training(dict.fromkeys("abcdefgh", run))
     bare = read_log(write_run([{"step": 1, "loss": 2.0}], None, "bare"))
@@ -238,23 +215,15 @@ def test_wrong_sentences_and_embedders_are_refused(bilm):
         token_similarities(Embedder(bilm, layers="average"), [["a"]])
 
 
-@pytest.mark.parametrize(("num_tokens", "num_layers"), [(60, 1), (9, 7)])
-def test_heat_maps_show_the_numbers_and_stay_within_the_picture(num_tokens, num_layers):
-    tokens = ["tokens"] * num_tokens
-    given = similarities(tokens[:1], tokens[1:3], tokens[3:], num_layers=num_layers)
-    figure = draw_similarities(*given)
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
+def test_heat_maps_show_the_similarities():
+    figure = draw_similarities(*SIMILARITIES)
     panels = [axes for axes in figure.axes if axes.images]
+    titles = [axes.get_title() for axes in panels]
+    assert titles == ["Layer 0 (without context)", "Layer 1", "Layer 2 (top)"]
+    assert texts(panels[0].get_xticklabels()) == ["a", "$x^2$", "은행"]
     assert len({axes.images[0].get_clim() for axes in panels}) == 1
-    for axes, cosines in zip(panels, given[1], strict=True):
+    for axes, cosines in zip(panels, SIMILARITIES[1], strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), cosines)
-        assert [line.get_xydata()[0, 1] for line in axes.lines[::2]] == [0.5, 2.5]
-        boxes = [label.get_window_extent(renderer) for label in axes.get_yticklabels()]
-        assert all(boxes[k].y0 > boxes[k + 1].y1 - 1 for k in range(num_tokens - 1))
-        box = axes.get_tightbbox(renderer)
-        assert figure.bbox.contains(box.x0, box.y0)
-        assert figure.bbox.contains(box.x1, box.y1)
 
 
 def test_shares_are_the_softmax_of_the_weights(bilm):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import perplexity, sentence_scores
+from elmo_tf.evaluation import sentence_scores
 from elmo_tf.evaluation import substitutes as substitutes_of
 from reference import bilm as reference
 from reference import softmax as reference_softmax
@@ -54,24 +54,6 @@ def test_scores_equal_the_formula(scores, language_model, options, weights):
         assert score.log_probs["backward"] == pytest.approx(backward.sum(), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("kind", "directions"),
-    [("language_model", ["forward", "backward"]), ("forward_model", ["forward"])],
-)
-def test_perplexity_of_one_sentence_matches_its_score(kind, directions, request, tmp_path):
-    model = request.getfixturevalue(kind)
-    (tmp_path / "text.txt").write_text(LONG)
-    (score,) = sentence_scores(model, [LONG])
-
-    measured = perplexity(model, [tmp_path / "text.txt"], shown=False)
-
-    assert measured["tokens"] == score.num_targets
-    assert list(score.log_probs) == directions
-    for direction, log_prob in score.log_probs.items():
-        mean = log_prob / score.num_targets
-        assert measured[direction] == pytest.approx(np.exp(-mean), rel=1e-5)
-
-
 @pytest.mark.parametrize("batch_tokens", [1, 40])
 def test_scores_do_not_depend_on_the_other_sentences_of_a_batch(scorer, scores, batch_tokens):
     token_lists = [line.split() for line in LINES[::-1]]
@@ -80,14 +62,6 @@ def test_scores_do_not_depend_on_the_other_sentences_of_a_batch(scorer, scores, 
 
     assert_same(found[: len(LINES)], scores)
     assert_same(found[: -len(LINES) - 1 : -1], scores)
-
-
-def test_unknown_words_are_scored_as_unk_and_read_by_characters(scorer):
-    values = [score.token_log_probs["forward"] for score in scorer(["zyx the", "<UNK> the"])]
-
-    # The characters of a word change the scores of the words after it, not its own score.
-    assert values[0][0] == pytest.approx(values[1][0], abs=1e-6)
-    assert abs(values[0][1] - values[1][1]) > 1e-4
 
 
 def test_unknown_targets_are_marked_and_excluded_from_known_log_probs(scorer, forward_model):
@@ -219,25 +193,10 @@ def test_many_sentences_have_the_substitutes_of_each(language_model, batch_token
         assert_same_substitutes(one, wanted)
 
 
-def test_one_batch_needs_one_model_call(language_model, monkeypatch):
-    apart = [substitutes(language_model, TOKENS, [position])[0] for position in (5, 0, 0)]
-    calls = []
-    outputs = language_model.top_layer_outputs
-    monkeypatch.setattr(
-        language_model, "top_layer_outputs", lambda *args: calls.append(args) or outputs(*args)
-    )
-
-    assert substitutes(language_model, TOKENS, [5, 0, 0]) == apart
-    substitutes_of(language_model, *zip(*MANY, strict=True))
-
-    assert len(calls) == 2
-
-
 @pytest.mark.parametrize(
     ("sentences", "positions", "settings", "error", "message"),
     [
         ([TOKENS], [[0, -1]], {}, ValueError, r"`positions` -1: .* has 7 tokens \(0 to 6\)\.$"),
-        (["the", "cat"], [[0], [1]], {}, ValueError, r"Sentence 1: .* has 1 token \(0\)\.$"),
         ([TOKENS], [[1.0]], {}, TypeError, r"`positions` must be integers\. Received: 1\.0"),
         (["the", "cat"], [0, 0], {}, TypeError, r"Sentence 0: .* a list of integers\. Received: 0"),
         (["the"], [[0], [0]], {}, ValueError, r"`sentences` and `positions` differ in length"),

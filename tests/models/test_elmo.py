@@ -98,17 +98,3 @@ def test_invalid_arguments_are_refused(bilm, fresh_bilm):
         Elmo("path")
     with pytest.raises(ValueError, match=r"vectors of tokens only.*keep_boundaries=False"):
         Elmo(fresh_bilm(keep_boundaries=True))
-
-
-@pytest.mark.parametrize("width", [None, 1])
-def test_a_column_of_sentences_is_refused(bilm, width):
-    column = np.array([["the cat sat"], ["a"]], object)
-    inputs = keras.Input((width,), dtype="string")
-    model = keras.Model(inputs, Elmo(bilm)(inputs))
-
-    for call in (bilm, Elmo(bilm)):
-        with pytest.raises(ValueError, match=r"Pass sentences as strings of shape \(batch,\)"):
-            call(column)
-    for call in (model, model.predict):
-        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Pass sentences"):
-            call(tf.constant(column), **({"verbose": 0} if call == model.predict else {}))

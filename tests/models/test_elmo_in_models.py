@@ -32,6 +32,7 @@ def test_a_task_model_trains_in_phases_and_loads_without_the_checkpoint(
     fresh_bilm, keras_round_trip, shape
 ):
     bilm = fresh_bilm()
+    num_weights = len(bilm.trainable_weights)
     model, elmo = task_model(bilm, keras.Input(shape, dtype="string"), dropout=0.0, l2=0.01)
     data = TOKENS if shape else tf.constant(SENTENCES)
 
@@ -46,7 +47,8 @@ def test_a_task_model_trains_in_phases_and_loads_without_the_checkpoint(
         assert losses[1] < losses[0]
         assert (elmo.mixes[0].layer_weights.numpy() != start).any()
         changed = [(a != b.numpy()).any() for a, b in zip(before, bilm.weights, strict=True)]
-        assert any(changed) == trainable
+        assert any(changed) == trainable == bilm.trainable
+        assert len(elmo.trainable_weights) == 2 + (num_weights if trainable else 0)
         loaded = keras_round_trip(model)
         np.testing.assert_array_equal(loaded(data), model(data))
         loaded_elmo = loaded.get_layer("elmo")
@@ -66,49 +68,29 @@ def test_a_clone_of_a_model_has_a_new_bilm(bilm):
     np.testing.assert_allclose(clone(TOKENS), model(TOKENS), atol=1e-6)
 
 
-@pytest.mark.parametrize("num_sentences", [2, None])
-def test_documents_are_read_sentence_by_sentence(bilm, num_sentences):
+def test_documents_are_read_sentence_by_sentence(bilm):
     elmo = Elmo(bilm)
-    inputs = keras.Input((num_sentences, None), dtype="string")
+    inputs = keras.Input((None, None), dtype="string")
     model = keras.Model(inputs, keras.layers.TimeDistributed(elmo)(inputs))
     documents = tf.stack([TOKENS[:2], TOKENS[2:]])  # (document, sentence, token)
 
     vectors = model(documents)
 
-    assert model.output_shape == (None, num_sentences, None, WIDTH)
+    assert model.output_shape == (None, None, None, WIDTH)
     np.testing.assert_allclose(tf.reshape(vectors, (4, 5, WIDTH)), elmo(TOKENS), atol=1e-6)
 
 
-@pytest.mark.parametrize("input", ["sentences", "char ids"])
-def test_batches_of_blank_texts_train_without_nan(bilm, input):
-    blank = {"sentences": tf.constant(["", " "]), "char ids": tf.zeros((2, 0, 14), tf.int32)}[input]
-    elmo = Elmo(bilm, dropout=0.0)
-    vectors = elmo(inputs := keras.Input(blank.shape[1:], dtype=blank.dtype.name))
+def test_batches_of_blank_texts_train_without_nan(bilm):
+    blank, inputs = tf.constant(["", " "]), keras.Input((), dtype="string")
+    vectors = Elmo(bilm, dropout=0.0)(inputs)
     read = keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True))(vectors)
     model = keras.Model(inputs, keras.layers.Dense(1)(MeanOverTokens()(read)))
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", run_eagerly=True)
 
     for _ in range(2):
         model.train_on_batch(blank, tf.ones((2, 1)))
 
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
-
-
-@pytest.mark.parametrize("built", [False, True])
-def test_the_bilm_can_be_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
-    bilm = fresh_bilm()
-    num_all = len(bilm.trainable_weights)
-    elmo = Elmo(bilm)
-    if built:
-        elmo(SENTENCES)
-
-    for trainable in (True, False, True, True, False):
-        elmo.trainable_bilm = trainable
-        assert elmo.trainable_bilm == elmo.get_config()["trainable_bilm"] == trainable
-        elmo(SENTENCES)
-        assert len(elmo.trainable_weights) == 2 + (num_all if trainable else 0)
-        assert len(elmo.weights) == len(elmo.variables) - 1 == 2 + len(bilm.weights)
-        assert bilm.trainable == trainable
 
 
 def test_the_mask_reaches_the_layers_above(bilm):

@@ -1,9 +1,8 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLMConfig, Vocabulary, load_bilm
+from elmo_tf import Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import LMWindows
@@ -78,36 +77,6 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
             halved[name] = np.concatenate([weights[name][:6] * 0.5, weights[name][6:]])
     layers, _ = reference.layers(SENTENCE, options, halved)
     np.testing.assert_allclose(dropped[0][0], 0.5 * layers[-1, :-1, :6], atol=2e-6)
-
-
-def test_all_weights_get_gradients(fresh_bilm, new_language_model):
-    language_model, window = new_language_model(fresh_bilm()), window_of(SENTENCE)
-    with tf.GradientTape() as tape:
-        zeros = language_model.bilm.zero_states(1)
-        outputs, _ = language_model.top_layer_outputs(window["inputs"], zeros, training=True)
-        targets = language_model.targets(window["targets"])
-        loss = sum(
-            tf.reduce_mean(language_model.softmax(top[0], ids, seed=[1, 2]))
-            for top, ids in zip(outputs, targets, strict=True)
-        )
-
-    gradients = tape.gradient(loss, language_model.trainable_weights)
-    assert len(gradients) == 33 + 2
-    assert all(gradient is not None for gradient in gradients)
-
-
-def test_a_new_model_has_layer_names_and_is_deterministic_for_a_seed():
-    models = []
-    for _ in range(2):
-        keras.utils.set_random_seed(3)
-        models.append(LanguageModel.create(BiLMConfig.preset("tiny"), VOCABULARY, 3))
-
-    one, two = models
-    assert (one.bilm.name, one.softmax.name) == ("bilm", "softmax")
-    assert (one.softmax.vocabulary_size, one.softmax.num_sampled) == (len(VOCABULARY), 3)
-    assert one.bilm.vocabulary is None
-    for weight, other in zip(one.weights, two.weights, strict=True):
-        np.testing.assert_array_equal(weight, other)
 
 
 def test_a_forward_only_model_equals_the_forward_half(language_model, forward_model):

@@ -252,23 +252,6 @@ def test_each_dropout_is_active_only_in_training():
         np.testing.assert_array_equal(loss(training=False), without)
 
 
-@pytest.mark.more
-def test_training_memorizes_two_documents(keras_round_trip):
-    model = new_model(units=12, hidden_units=30, dropout=0, lexical_dropout=0, mention_loss=0.5)
-    model.compile(keras.optimizers.Adam(0.01))
-    golds = [[[(0, 1), (6, 6), (10, 12)], [(3, 3)], [(8, 9), (13, 13)]], [[(1, 2), (5, 5)]]]
-    texts = some_document((5, 3, 6)), some_document((4, 7, 0, 2), seed=5)
-    targets = [
-        as_targets({span: n for n, one in enumerate(gold) for span in one}) for gold in golds
-    ]
-    dataset = documents([(text, "A", y) for text, y in zip(texts, targets, strict=True)])
-
-    model.fit(dataset, epochs=100, verbose=0, shuffle=False)
-
-    for each in (model, keras_round_trip(model)):
-        assert [each.entities(inputs) for inputs, _ in dataset] == golds
-
-
 def test_the_mean_loss_of_an_unknown_number_of_documents_is_right(model):
     model.compile()
     losses = [model.per_example_loss(y, model(inputs)) for inputs, y in documents()]

@@ -55,7 +55,6 @@ def test_lists_are_trained_on_as_users_of_keras_expect():
     frame = pandas.DataFrame({"text": SENTENCES, "label": y})
     table = pyarrow.table(frame)
     for texts, labels in (
-        (SENTENCES, y),
         (np.array(SENTENCES), np.array(y)),
         (frame["text"], frame["label"]),
         (table["text"], table["label"]),

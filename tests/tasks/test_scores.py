@@ -28,9 +28,6 @@ def test_spans_are_correct_if_both_ends_and_the_type_match():
     assert scores["spans"] == 4
     assert scores["types"]["PER"] == {"precision": 0.5, "recall": 1, "f1": 2 / 3, "spans": 1}
     assert scores["types"]["LOC"] == {"precision": 0, "recall": 0, "f1": 0, "spans": 3}
-
-
-def test_tag_accuracy_is_computed_per_token():
     assert tag_scores(GOLD, PREDICTED) == {"accuracy": 5 / 8, "tokens": 8}
 
 
@@ -276,13 +273,10 @@ def test_a_document_may_have_no_entities():
     without_gold = coreference_scores([["ab"], []], [["ab"], ["cd"]])
     for metric in METRICS:
         assert recall_and_precision(without_gold, metric) == (1, Fraction(1, 2))
-
-
-@pytest.mark.parametrize(("gold", "predicted"), [([], []), ([[]], [[]]), ([["ab"]], [[]])])
-def test_scores_are_zero_without_entities(gold, predicted):
     zero = {"precision": 0, "recall": 0, "f1": 0}
-
-    assert coreference_scores(gold, predicted) == {**dict.fromkeys(METRICS, zero), "average": 0}
+    for gold, predicted in (([], []), ([[]], [[]]), ([["ab"]], [[]])):
+        found = coreference_scores(gold, predicted)
+        assert found == {**dict.fromkeys(METRICS, zero), "average": 0}
 
 
 def test_repeated_mentions_count_only_at_their_first_occurrence():

@@ -28,17 +28,13 @@ SCHEMES = tuple(TAGS)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_spans_are_found_and_written(scheme):
+def test_spans_are_read_from_any_scheme_and_written_in_others(scheme):
     tags = TAGS[scheme].split()
 
     assert spans_of(tags, scheme) == SPANS
-    if scheme != "IOB1":
-        assert tags_of(SPANS, len(tags), scheme) == tags
-
-
-@pytest.mark.parametrize(("source", "target"), [*itertools.product(SCHEMES, ("BIO", "BIOUL"))])
-def test_a_scheme_can_be_written_as_another(source, target):
-    assert converted(TAGS[source].split(), source, target) == TAGS[target].split()
+    for target in ("BIO", "BIOUL"):
+        assert tags_of(SPANS, len(tags), target) == TAGS[target].split()
+        assert converted(tags, scheme, target) == TAGS[target].split()
 
 
 def test_iob1_reads_what_is_broken_bio():
@@ -50,14 +46,10 @@ def test_iob1_reads_what_is_broken_bio():
     ("scheme", "tags", "position", "message"),
     [
         ("BIO", "I-PER", 0, "I-PER may not come first."),
-        ("BIO", "O I-PER", 1, "I-PER may not follow O."),
         ("BIO", "B-LOC I-PER", 1, "I-PER may not follow B-LOC."),
-        ("BIOUL", "U-PER I-PER", 1, "I-PER may not follow U-PER."),
         ("BIOUL", "B-PER O", 1, "O may not follow B-PER."),
         ("BIOUL", "O B-PER I-PER", 2, "I-PER may not come last."),
-        ("BIOUL", "B-PER U-PER", 1, "U-PER may not follow B-PER."),
         ("BIO", "O U-PER", 1, "'U-PER' is not a tag of BIO: O, or one of B, I with a dash"),
-        ("BIO", "B", 0, "'B' is not a tag of BIO"),
         ("BIOUL", "O O B-", 2, "'B-' is not a tag of BIOUL"),
         ("IOB1", "-PER", 0, "'-PER' is not a tag of IOB1"),
     ],
@@ -152,22 +144,10 @@ def test_best_tags_and_marginals_match_enumeration_of_allowed_sequences(seed, is
     assert not marginals.numpy()[~MASK].any()
 
 
-def test_no_token_is_padding_without_a_mask():
-    rng = np.random.default_rng(1)
-    crf, _ = random_crf(rng)
-    emissions, tags = random_emissions(rng), np.ones(MASK.shape, np.int32)
-    everything = np.ones(MASK.shape, bool)
-
-    np.testing.assert_array_equal(crf(emissions), crf(emissions, mask=everything))
-    np.testing.assert_array_equal(
-        crf.log_likelihood(emissions, tags), crf.log_likelihood(emissions, tags, everything)
-    )
-
-
 @pytest.mark.parametrize("num_tokens", [0, 1])
 def test_sequences_of_zero_or_one_token_are_accepted(num_tokens):
     rng = np.random.default_rng(2)
-    crf, weights = random_crf(rng)
+    crf, _ = random_crf(rng)
     emissions, mask = random_emissions(rng)[:, :num_tokens], MASK[:, :num_tokens]
     tags = np.ones(mask.shape, np.int32)
 
@@ -175,9 +155,6 @@ def test_sequences_of_zero_or_one_token_are_accepted(num_tokens):
 
     assert crf(emissions, mask=mask).shape == mask.shape
     assert crf.marginals(emissions, mask).shape == emissions.shape
-    if num_tokens:
-        wanted = reference.log_likelihood(emissions[0].astype(np.float64), (1,), *weights)
-        np.testing.assert_allclose(likelihoods[0], wanted, atol=1e-5)
     assert likelihoods[2] == 0
 
 

@@ -136,16 +136,3 @@ def test_outputs_equal_those_of_keras_bidirectional_lstm(training):
 
     np.testing.assert_allclose(vectors, theirs(VECTORS, mask=MASK), atol=1e-6)
     assert not vectors.numpy()[~MASK].any()
-
-
-def test_several_bilstms_in_a_model_are_saved_with_separate_weights(keras_round_trip):
-    inputs = keras.Input((None, 3))
-    hidden = inputs
-    for _ in range(6):
-        hidden = BiRNN(2)(hidden)
-    model = keras.Model(inputs, hidden)
-
-    loaded = keras_round_trip(model)
-
-    assert len({id(weight) for weight in loaded.weights}) == 36
-    np.testing.assert_array_equal(loaded(VECTORS), model(VECTORS))

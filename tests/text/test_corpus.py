@@ -45,15 +45,22 @@ def test_lines_are_split_into_tokens_and_empty_lines_are_skipped(files):
     assert tokens_of(line_dataset(files)) == tokens_of(lines_read_once(files)) == TOKENS + TOKENS
 
 
-def test_shuffling_mixes_the_lines_of_all_files(tmp_path, monkeypatch):
+def test_shuffled_lines_of_all_files_are_mixed_and_reproducible_by_seed(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "SHUFFLE_LINES", 10)
-    names = [f"source{number}" for number in range(8)]
-    for name in names:
-        (tmp_path / name).write_text(f"{name}\n" * 1000)
-    first = line_dataset([tmp_path / name for name in names], 0).take(400)
-    counts = collections.Counter(line.decode() for line in first.as_numpy_iterator())
-    assert set(counts) == set(names)
-    assert min(counts.values()) > 40
+    for number in range(8):
+        (tmp_path / f"{number}.txt").write_text(f"source{number}\n" * 1000)
+    files = text_files([tmp_path / "*.txt"])
+    dataset = line_dataset(files, seed=3)
+
+    first, second, again = (
+        list(lines.as_numpy_iterator()) for lines in (dataset, dataset, line_dataset(files, seed=3))
+    )
+
+    assert first == again != second
+    for lines, least in ((first, 1000), (second, 1000), (first[:400], 41)):
+        counts = collections.Counter(lines)
+        assert len(counts) == 8
+        assert min(counts.values()) >= least
 
 
 MARK = b"\xef\xbb\xbf"  # the byte order mark in UTF-8
@@ -112,20 +119,6 @@ def test_both_readers_give_the_same_tokens_for_random_bytes(tmp_path):
 
     expected = list(read_sentences(files))
     assert tokens_of(line_dataset(files)) == tokens_of(lines_read_once(files)) == expected
-
-
-def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
-    names = [f"{i}.txt" for i in range(8)]
-    for name in names:
-        (tmp_path / name).write_text(name)
-    files = text_files([tmp_path / "*.txt"])
-
-    dataset = line_dataset(files, seed=3)
-    first, second = tokens_of(dataset), tokens_of(dataset)
-
-    assert first == tokens_of(line_dataset(files, seed=3))
-    assert first != second
-    assert sorted(first) == sorted(second) == [[name] for name in names]
 
 
 def test_a_corpus_is_counted(files):
@@ -189,26 +182,8 @@ def test_the_error_names_a_file_that_cannot_be_counted(tmp_path, name, error, me
             count_files([tmp_path / name])
 
 
-@pytest.mark.parametrize("damage", ["cut short", "changed"])
-def test_the_error_names_a_damaged_gzip_file(files, damage):
-    content = files[1].read_bytes()
-    damaged = content[:-12] if damage == "cut short" else content[:12] + b"\xff" * 40
-    files[1].write_bytes(damaged)
+def test_the_error_names_a_damaged_gzip_file(files):
+    files[1].write_bytes(files[1].read_bytes()[:-12])
 
     with pytest.raises(ValueError, match=r"Cannot unpack .*packed\.txt\.gz"):
         list(read_sentences(files))
-
-
-@pytest.mark.parametrize("text", [b">sp|P1 x\nMKT\n", b"\n \n>\nMKT", MARK + b">x\nMKT"])
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_text_whose_first_line_begins_like_fasta_is_an_error(tmp_path, text, name):
-    file = tmp_path / name
-    file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-
-    message = r"a\.txt.*, line \d: the text begins with '>'.*--input-format fasta.* a space before"
-    with pytest.raises(ValueError, match=message):
-        list(read_sentences([file]))
-    with pytest.raises(ValueError, match=message):
-        count_files([file])
-    with pytest.raises(ValueError, match=message):
-        Vocabulary.build([file])

@@ -24,10 +24,9 @@ SENTENCES = [["The cat sat"], ["Fine"], ["두\u3000단어"]]
         np.array([[sentence.encode()] for [sentence] in SENTENCES]),
         tf.constant(SENTENCES),
         tf.constant([["a"], ["\u3000"]]),
-        tf.constant([["The cat sat", "It sat"], ["A dog", "Fine"]]),
         np.array([["The cat sat", "It sat"], ["A dog", "Fine"]]),
     ],
-    ids=range(7),
+    ids=range(6),
 )
 def test_a_column_of_sentences_is_refused(column):
     message = r"Pass sentences as strings of shape \(batch,\).*whitespace in row: \[[01]\]"
@@ -127,17 +126,14 @@ def test_an_empty_token_before_a_real_one_is_refused():
     ("value", "message"),
     [
         ("a b", r"`texts` must be several sentences, not one string: 'a b'"),
-        (np.array("a b"), r"not one string: 'a b'"),
         (tf.constant("a b"), r"not one string: b'a b'"),
         ({"a"}, r"`texts` must be sentences.*Received: {'a'} \(of type set\)"),
         (None, r"`texts` must be sentences: a list of strings.*Received: None \(of type NoneType"),
-        (7, r"`texts` must be sentences.*Received: 7 \(of type int\)"),
         ({"text": ["a"]}, r"not a table. Pass one column, for example df.*Received: dict"),
         (pandas.DataFrame({"a": [], "c": []}), r"not a table.*Frame with the columns \['a', 'c'\]"),
         (pyarrow.table({"a": ["b"], "c": [1]}), r"not a table.*Table with the columns \['a'"),
         (["a", None], r"Sentence 1 is None\. Replace missing values"),
         (pandas.Series(["a", float("nan")]), r"Sentence 1 is nan"),
-        (pyarrow.array(["a", "b", None]), r"Sentence 2 is None"),
         (np.array([0.5]), r"Sentence 0 is 0.5"),
         (["a", ["b", 7]], r"Token 1 of sentence 1 is 7"),
         (tf.data.Dataset.from_tensor_slices(["a"]).batch(1), r"call `unbatch\(\)`"),

@@ -38,13 +38,10 @@ def tokens_of(*arguments):
 @pytest.mark.parametrize(
     ("name", "format"),
     [
-        ("text.txt", "text"),
         ("text", "text"),
-        ("a.conll.gz", "conll"),
         ("wikigold.conll.txt", "conll"),
         ("A.BIO", "conll"),
         ("folder.conll/text.txt", "text"),
-        ("en-ud-dev.conllu", "conllu"),
         ("en-ud-dev.conllu.gz", "conllu"),
         ("uniref50.FASTA.gz", "fasta"),
     ],
@@ -92,18 +89,6 @@ def test_a_conllu_sentence_begins_where_the_ids_restart_without_an_empty_line(fi
     (message,) = caplog.messages
     assert "a.conllu: sentences without an empty line before them" in message
     assert message.endswith(": 2.")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "column", "message"),
-    [
-        ("a.conll", "EU NNP\n\nalone\n", 2, "line 3: no column 2 .* 'alone'.*--token-col"),
-        ("a.conllu", "1\ta\n\nplain text\n", None, "line 3: a line of CoNLL-U .* 'plain text'"),
-    ],
-)
-def test_the_error_names_a_line_without_the_token_column(file, name, content, column, message):
-    with pytest.raises(ValueError, match=f"{name}, {message}"):
-        tokens_of(file(name, content), None, column)
 
 
 def characters(text):

@@ -39,7 +39,8 @@ def test_lines_and_files_may_be_mixed(tmp_path):
 
 
 def test_a_saved_vocabulary_loads_unchanged(tmp_path):
-    vocabulary = Vocabulary.build(["한국어 caf\udce9 a\u200bb <s> ß ß"])
+    odd = "\udcff\ud83d"  # an invalid byte and a lone surrogate
+    vocabulary = Vocabulary.build([f"한국어 caf\udce9 a\u200bb <s> ß ß {odd}"])
     path = tmp_path / "new" / "vocab.txt"
 
     vocabulary.save(path)
@@ -47,7 +48,9 @@ def test_a_saved_vocabulary_loads_unchanged(tmp_path):
     assert Vocabulary.load(path) == vocabulary
     assert hash(Vocabulary.load(path)) == hash(vocabulary)
     assert path.read_bytes().startswith(b"<S>\n</S>\n<UNK>\n\xc3\x9f\n")
-    assert b"caf\xe9\n" in path.read_bytes()
+    assert {b"caf\xe9", encode(odd)} <= {*path.read_bytes().splitlines()}
+    assert encode(vocabulary.tokens[vocabulary.ids([odd])[0]]) == encode(odd)
+    assert vocabulary.lookup(string_tensor([odd])).numpy().tolist() == vocabulary.ids([odd])
 
 
 def test_files_with_crlf_or_a_byte_order_mark_and_gzip_files_are_loaded(tmp_path):
@@ -89,19 +92,6 @@ def test_a_vocabulary_can_be_copied_after_a_lookup():
     for other in (copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))):
         assert other == vocabulary
         assert other.ids(["b"]) == other.lookup(tf.constant(["b"])).numpy().tolist() == [4]
-
-
-@pytest.mark.parametrize("token", ["caf\udce9", "x\ud83d", "\udcff\ud83d"])
-def test_a_lone_surrogate_is_one_token_in_files_and_lookups(tmp_path, token):
-    vocabulary = Vocabulary.build([token])
-
-    vocabulary.save(tmp_path / "vocab.txt")
-
-    assert (tmp_path / "vocab.txt").read_bytes().splitlines()[3] == encode(token)
-    assert Vocabulary.load(tmp_path / "vocab.txt") == vocabulary
-    assert vocabulary.ids([token]) == [3]
-    assert token in vocabulary
-    assert vocabulary.lookup(string_tensor([token])).numpy().tolist() == [3]
 
 
 @pytest.mark.parametrize("item", [["a", "b"], ("a",), b"a b", 7])

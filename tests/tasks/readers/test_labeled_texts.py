@@ -117,15 +117,6 @@ def test_labeled_texts_are_read_from_named_columns(file, name, lines):
     ]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_a_text_may_be_a_long_document(file, name):
-    separator = "," if name == "a.csv" else "\t"
-
-    (found,) = read_labeled(file(name, f"text{separator}label", f"{'a ' * 80_000}{separator}x"))
-
-    assert len(found.tokens) == 80_000
-
-
 def test_columns_of_labeled_texts_have_other_names_or_numbers(file):
     rows = ["1\tgood\ta b", "2\tbad\tc"]
     texts = [LabeledText(["a", "b"], "good"), LabeledText(["c"], "bad")]
@@ -155,6 +146,5 @@ def test_without_labels_the_column_of_the_text_is_enough(file):
 
 
 def test_a_number_behind_the_last_column_is_refused(file):
-    for is_labeled in (True, False):
-        with pytest.raises(ValueError, match=r"a\.tsv, line 1: there is no column 3; the line has"):
-            read_labeled(file("a.tsv", "a\tx"), 3, 2, is_labeled=is_labeled)
+    with pytest.raises(ValueError, match=r"a\.tsv, line 1: there is no column 3; the line has"):
+        read_labeled(file("a.tsv", "a\tx"), 3, 2)

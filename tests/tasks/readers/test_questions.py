@@ -1,4 +1,3 @@
-import json
 import random
 import re
 
@@ -13,18 +12,6 @@ QUESTION = {
     "question": "Where was Luther born?",
     "answers": [{"text": "Eisleben", "answer_start": PASSAGE.index("Eisleben")}],
 }
-
-
-@pytest.fixture
-def file(file):
-    """Writes a file of questions: bytes, text, or what becomes JSON."""
-
-    def write(content):
-        if not isinstance(content, str | bytes):
-            content = json.dumps(content, ensure_ascii=False)
-        return file(content, "questions.json")
-
-    return write
 
 
 def answer(text):
@@ -111,7 +98,7 @@ def test_answers_within_tokens_get_the_tokens_that_cover_them_and_are_counted(fi
         {**QUESTION, "id": "q3", "answers": [answer(" 1483 ")]},  # whitespace does not matter
     ]
 
-    questions = read_questions(file(squad_of(PASSAGE, *rows)))
+    questions = read_questions(file(squad_of(PASSAGE, *rows), "questions.json"))
 
     assert [question.answer_spans for question in questions] == [[(9, 12)], [(1, 2)], [(9, 9)]]
     (record,) = caplog.records

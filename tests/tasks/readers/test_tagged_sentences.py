@@ -1,4 +1,4 @@
-from elmo_tf.tasks.tagging.reader import read_tagged, read_tagged_files
+from elmo_tf.tasks.tagging.reader import read_tagged
 
 UNIVERSAL = """# text = du bon
 1-2\tdu\t_\t_\t_
@@ -32,13 +32,6 @@ def test_columns_of_universal_dependencies_are_known(file):
     assert pairs(path, tag_column=5) == ["de/P le/D 1 000/_", "#/FC"]
 
 
-def test_a_sentence_begins_where_the_word_numbers_restart(file, caplog):
-    text = "1\tthe\tthe\tDET\n2\tcat\tcat\tNOUN\n1\tsit\tsit\tVERB\n"
-
-    assert pairs(file(text, "a.conllu")) == ["the/DET cat/NOUN", "sit/VERB"]
-    assert "a.conllu: sentences without an empty line before them" in caplog.text
-
-
 def test_other_columns_can_be_named(file):
     path = file("0 x EU ORG more\n1 y . O\n", "a.conll")
 
@@ -48,12 +41,6 @@ def test_other_columns_can_be_named(file):
 def test_a_name_that_tells_nothing_means_columns(file):
     assert pairs(file("EU ORG\n", "eng.train")) == ["EU/ORG"]
     assert pairs(file(UNIVERSAL, "words.txt"), "conllu") == pairs(file(UNIVERSAL, "a.conllu"))
-
-
-def test_several_files_follow_each_other(file):
-    paths = [file("a X\n\nb Y\n", "a.conll"), file("c Z\n", "b.conll")]
-
-    assert [s.tags for s in read_tagged_files(paths)] == [["X"], ["Y"], ["Z"]]
 
 
 def test_spans_can_be_read_as_bio_from_any_scheme(file):
