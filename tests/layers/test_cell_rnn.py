@@ -1,9 +1,8 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers.cell_rnn import CELLS, CellRNN, block_orthogonal
+from elmo_tf.layers.cell_rnn import CELLS, CellRNN
 from nested_arrays import assert_close
 from reference import cells as reference
 
@@ -69,10 +68,3 @@ def test_recurrent_dropout_is_the_same_at_all_tokens():
     dropped = (outputs == 0).all(axis=1)
     assert ((outputs == 0).any(axis=1) == dropped).all()
     assert 0 < dropped.sum() < dropped.size
-
-
-def test_blocks_are_orthonormal():
-    matrix = keras.ops.convert_to_numpy(block_orthogonal(3)((4, 12)))
-    for block in np.split(matrix, 3, axis=1):
-        np.testing.assert_allclose(block.T @ block, np.eye(4), atol=1e-5)
-    assert not np.allclose(matrix[:, :4], matrix[:, 4:8])

@@ -16,14 +16,12 @@ TOKENS = [sentence.split() for sentence in SENTENCES]
 PADDED = [["the", "cat", "sat"], ["a", "", ""], ["한국어", "😀", ""]]
 MAX_CHARS = 14
 KINDS = {
-    "a tuple of sentences": tuple(SENTENCES),
     "an array of sentences": np.array(SENTENCES),
     "bytes": [sentence.encode() for sentence in SENTENCES],
     "a tensor of sentences": tf.constant(SENTENCES),
     "sentences with odd white space": ["\u3000the cat  sat\n", " a", "한국어\u00a0😀"],
     "lists of tokens": TOKENS,
     "tuples of encoded tokens": [tuple(token.encode() for token in row) for row in TOKENS],
-    "padded lists": PADDED,
     "a ragged tensor": tf.ragged.constant(TOKENS),
     "a padded tensor": tf.constant(PADDED),
     "a padded array": np.array(PADDED),

@@ -1,7 +1,4 @@
-"""An `Elmo` within Keras models: training, masks, saving, exports, several devices."""
-
-import subprocess
-import sys
+"""An `Elmo` within Keras models: training, masks, saving, exports."""
 
 import keras
 import numpy as np
@@ -225,39 +222,3 @@ def test_all_parts_have_the_dtype_policy_of_the_layer(bilm, keras_round_trip, dt
     assert model(TOKENS).dtype == model.output.dtype == elmo.dtype_policy.compute_dtype
     np.testing.assert_allclose(tf.cast(model(TOKENS), tf.float32), Elmo(bilm)(TOKENS), atol=0.02)
     assert keras_round_trip(model).get_layer("elmo").mixes[0].dtype_policy.name == dtype
-
-
-TWO_DEVICES = """
-import sys
-import numpy as np
-import tensorflow as tf
-(cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-import elmo_tf, keras
-tokens = tf.constant([["a", "b"], ["c", ""]])
-with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
-    lstm = keras.layers.LSTM(3)
-    elmo = elmo_tf.Elmo.from_pretrained(sys.argv[1], trainable_bilm=True)
-    ids, strings = keras.Input((None, 14), dtype="int32"), keras.Input((None,), dtype="string")
-    of_ids, of_strings = (keras.Model(x, lstm(elmo(x))) for x in (ids, strings))
-    for model in (of_ids, of_strings):
-        model.compile("sgd", "mse")
-dataset = tf.data.Dataset.from_tensor_slices((tokens, np.ones((2, 3)))).batch(2)
-of_ids.fit(dataset.map(elmo.preprocess), verbose=0)
-outputs = of_strings.predict(tokens, batch_size=2, verbose=0)
-np.testing.assert_allclose(outputs, of_ids(elmo.preprocess(tokens)), atol=1e-6)
-try:
-    of_strings.fit(tokens, np.ones((2, 3)), batch_size=2, verbose=0)
-except tf.errors.InvalidArgumentError as error:
-    print(error)
-"""
-
-
-@pytest.mark.more
-def test_several_devices_train_on_preprocessed_strings_and_predict_strings(checkpoint_directory):
-    command = [sys.executable, "-c", TWO_DEVICES, str(checkpoint_directory)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-    assert result.returncode == 0, result.stderr
-    # The guide describes this limit of Keras. When Keras removes it, remove the guide's section.
-    assert "Value for attr 'T' of string" in result.stdout

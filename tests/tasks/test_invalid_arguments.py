@@ -100,8 +100,6 @@ def test_invalid_targets_are_refused():
 
     with pytest.raises(ValueError, match=r"tags after the last token.*: 6, \[\[0"):
         tagger.per_example_loss(np.zeros((4, 7)), outputs)
-    with pytest.raises(ValueError, match=r"one weight per example. Weights and examples: 8, 4"):
-        tagger.compute_loss(y=truth("tagger"), y_pred=outputs, sample_weight=np.ones((4, 2)))
     with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 2, or -1"):
         tagger.per_example_loss(np.full((4, 6), 3), outputs)
     with pytest.raises(ValueError, match=r"must be a label for each token.* shape \(4,\)"):

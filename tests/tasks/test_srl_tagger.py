@@ -105,13 +105,6 @@ def test_predictions_match_enumeration_of_all_bio_sequences(random_model):
     assert not all(is_bio)  # otherwise the constraints are not tested
 
 
-def test_predictions_may_be_computed_in_float64():
-    found = new_model("srl", dtype="float64").predictions(INPUTS)
-
-    assert found["probabilities"].dtype == "float64"
-    np.testing.assert_allclose(np.sum(found["probabilities"], axis=-1), TAGS >= 0)
-
-
 def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm, eager_functions):
     models = [with_random_weights(new_model("srl", bilm), seed=seed) for seed in (1, 2)]
     taggers = [predicate_tagger(bilm, seed) for seed in (1, 2)]
@@ -139,13 +132,6 @@ def test_plain_sentences_need_a_tagger_of_predicates_and_strings():
     tagger = new_model("tagger", labels=["V"], scheme=None)
     with pytest.raises(TypeError, match=r"its own words\. Received: int32"):
         PropositionTagger(tagger, model).propositions(tagger.preprocess(SENTENCES))
-
-
-def test_inputs_may_be_a_dict_and_predicates_int64(random_model):
-    model = random_model("none")
-    inputs = {"predicate": np.array(PREDICATES, np.int64), "tokens": padded(SENTENCES)}
-
-    np.testing.assert_allclose(model(inputs), model(INPUTS), atol=1e-5)
 
 
 def test_invalid_inputs_are_refused(random_model):
