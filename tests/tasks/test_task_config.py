@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from elmo_tf.tasks.config import TaskConfig
@@ -32,16 +34,12 @@ def test_files_become_tuples_and_each_task_has_a_default_model():
         ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
         ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
         ({"task": "pos", "scheme": "IOB1"}, "`scheme` is only for --task ner. Received: 'IOB1'"),
-        ({"task": "sst", "tag_column": 2}, "`tag_column` is only for --task ner or pos"),
         ({"task": "sst", "phrases": 3, "share": 0.5}, "`share` and `phrases` exclude each other"),
         ({"text_column": 2}, "`text_column` is only for --task classify"),
         ({"task": "classify", "text_column": 0}, "`text_column` and `label_column` count from 1"),
         ({"task": "classify", "text_column": "label"}, "`text_column` and `label_column` must dif"),
-        ({"binary": True}, "`binary` is only for --task sst"),
     ],
 )
 def test_an_invalid_setting_is_refused(settings, message):
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the text is compared below
+    with pytest.raises(ValueError, match=re.escape(message)):
         config(**settings)
-
-    assert message in str(error.value)
