@@ -55,7 +55,7 @@ def serve(
             sentence.
     """
     models = _models(directories)
-    from elmo_tf.saved_models.server.limits import Limits
+    from elmo_tf.saved_models.server.batching import Limits
     from elmo_tf.saved_models.server.server import serve
 
     # The handler only sets a flag: an exception that it raises may be lost.

@@ -1,25 +1,119 @@
-"""Computes the requests of several clients in one batch.
+"""The limits of a request, and the computation of several requests in one batch.
 
 A batch of many sentences takes little longer than one sentence. An idle model starts at once;
-requests that arrive while it is busy form the next batch.
+requests that arrive while it is busy form the next batch. All modules of the server raise a
+`tf.errors.OpError` for a request that is rejected.
 """
 
 import dataclasses
 import functools
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
-from typing import Any
+from typing import Annotated, Any
 
+import grpc
 import numpy as np
 import tensorflow as tf
+from pydantic import Field
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.messages import LENGTHS, concatenate_padded
-from elmo_tf.saved_models.server.limits import unavailable
+from elmo_tf.settings import Count, checked_dataclass
 
-_MAX_WAITING = 4096  # rows
 _MAX_TOKENS = 16_384  # of a batch, with padding: they determine its memory
+_MAX_MESSAGE = 500  # characters: gRPC limits a message to 8 KB, escaped
+_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+# Errors of a malformed request, of one that may be retried later, and of an unknown model.
+invalid = functools.partial(tf.errors.InvalidArgumentError, None, None)
+unavailable = functools.partial(tf.errors.UnavailableError, None, None)
+not_found = functools.partial(tf.errors.NotFoundError, None, None)
+
+
+def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+    """Returns the code and the message of an error for clients."""
+    code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
+    if isinstance(error, tf.errors.OpError):
+        code = _STATUS_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
+        message = error.message
+    return code, message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…"
+
+
+@checked_dataclass
+class Limits:
+    """The limits of a request, above which it is rejected, and of a batch.
+
+    Args:
+        max_request_bytes: of a message, and of each tensor in it; gRPC allows less than 2 GiB.
+        max_tokens: of a request: number of sentences times the tokens of the longest.
+        max_batch_size: sentences of several requests that are computed together. 1 computes each
+            request alone, as a model with layer normalization needs.
+
+    Raises:
+        ValueError: a limit is less than 1, or `max_request_bytes` is 2 GiB or more.
+    """
+
+    max_request_bytes: Annotated[int, Field(ge=1, lt=2**31)] = 64 * 1024 * 1024
+    max_tokens: Count = 65_536
+    max_batch_size: Count = 64
+
+    def check_size(
+        self, alias: str, dtype: int, shape: Sequence[int], strings: Sequence[bytes] = ()
+    ) -> None:
+        """Checks the size of a tensor before it is decoded.
+
+        A TensorProto may hold one value for a tensor of any size, so that a small message could
+        fill the memory. The last of `strings` is repeated if there are too few.
+        """
+        try:
+            is_string = dtype == tf.string.as_datatype_enum
+            element_size = 16 if is_string else tf.as_dtype(dtype).size
+        except TypeError:  # an unknown type, which is rejected later
+            element_size = 1
+        # An empty axis counts as 1, because the other axes cost time even without rows.
+        num_elements = math.prod(max(1, size) for size in shape)
+        num_bytes = num_elements * element_size
+        if strings:
+            num_bytes += len(strings[-1]) * max(0, num_elements - len(strings))
+        if num_bytes > self.max_request_bytes:
+            raise invalid(
+                f"{alias} has the shape {list(shape)}, which is more than "
+                f"{self.max_request_bytes} bytes."
+            )
+
+    def check_tokens(
+        self, signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, np.ndarray]
+    ) -> int:
+        """Checks and returns the number of tokens of a request; 0 if the inputs are not text."""
+        dtypes = {info.dtype for info in signature.inputs.values()}
+        if tf.string.as_datatype_enum not in dtypes and LENGTHS not in signature.outputs:
+            return 0
+        is_raw = "starts" in signature.outputs
+        longest = max((self._longest(array, is_raw) for array in inputs.values()), default=0)
+        num_sentences = max((len(array) for array in inputs.values() if array.ndim), default=0)
+        num_tokens = max(1, num_sentences) * max(1, longest)
+        if num_tokens > self.max_tokens:
+            raise invalid(
+                f"The request has {num_sentences} sentences, the longest with {longest} tokens or "
+                f"more; their product must be at most {self.max_tokens}. Send fewer or shorter "
+                "sentences at once."
+            )
+        return num_tokens
+
+    def _longest(self, array: np.ndarray, is_raw: bool) -> int:
+        """Returns the tokens of the longest row; counting stops above the limit."""
+        if array.ndim > 1:
+            return array.shape[1]
+        if array.dtype != object:
+            return 0
+        texts = array.ravel().tolist()
+        if is_raw:  # a tokenizer may make a token of each byte
+            return max(map(len, texts), default=0)
+        limit = self.max_tokens // max(1, len(texts))
+        tokens = (text.decode("utf-8", "replace").split(None, limit) for text in texts)
+        return max(map(len, tokens), default=0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,7 +170,7 @@ class Call:
 
 
 class Batcher:
-    """Batches the calls of several threads.
+    """Computes calls of several threads, one batch after another, in a thread of its own.
 
     The result of a call does not depend on the other calls of its batch: padding that these cause
     is removed, and an invalid call fails alone. The argument `run` computes a batch.
@@ -86,73 +180,57 @@ class Batcher:
         self._run = run
         self._max_batch_size = max_batch_size
         self._waiting: list[Call] = []
-        self._changed = threading.Condition()
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name="batches", daemon=True)
-        self._thread.start()
+        self._lock = threading.Lock()
+        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="batches")
 
     def run(self, call: Call) -> list[np.ndarray]:
         """Waits for the batch of a call and returns the arrays of `call.aliases`."""
-        if call.batch_key is None:
-            return self._run(call)
-        with self._changed:
-            num_rows = sum(waiting.num_rows for waiting in self._waiting) + call.num_rows
-            if self._waiting and num_rows > _MAX_WAITING:
-                raise unavailable("Too many requests are waiting. Try again later.")
+        with self._lock:
             self._waiting.append(call)
-            self._changed.notify()
+        self._thread.submit(self._compute_next)
         return call.arrays.result()
 
     def close(self) -> None:
-        """Ends the thread. No calls may be waiting."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
+        """Ends the thread after the waiting calls."""
+        self._thread.shutdown()
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    return
-                batch = self._take()
-            for call in batch:
-                if not call.is_awaited():
-                    error = tf.errors.CancelledError(None, None, "The client has disconnected.")
-                    call.arrays.set_exception(error)
-            self._compute([call for call in batch if not call.arrays.done()])
-
-    def _take(self) -> list[Call]:
-        """Removes the next batch: the oldest call, and those behind it that fit in its batch."""
-        batch, num_rows, longest = [], 0, 0
-        for call in self._waiting:
-            if call.batch_key != self._waiting[0].batch_key:
-                continue
-            num_rows += call.num_rows
-            longest = max(longest, call.num_tokens // call.num_rows)
-            if batch and (num_rows > self._max_batch_size or num_rows * longest > _MAX_TOKENS):
-                break
-            batch.append(call)
-        taken = set(batch)
-        self._waiting = [call for call in self._waiting if call not in taken]
-        return batch
-
-    def _compute(self, calls: list[Call]) -> None:
+    def _compute_next(self) -> None:
+        with self._lock:
+            batch = self._take()
+        for call in batch:
+            if not call.is_awaited():
+                error = tf.errors.CancelledError(None, None, "The client has disconnected.")
+                call.arrays.set_exception(error)
+        calls = [call for call in batch if not call.arrays.done()]
         if len(calls) > 1:
             try:
                 results = self._run_together(calls)
             except Exception:  # only invalid calls fail
-                results = None
-            else:
-                for call, arrays in zip(calls, results, strict=True):
-                    call.arrays.set_result(arrays)
-                return
+                results = []
+            for call, arrays in zip(calls, results, strict=False):
+                call.arrays.set_result(arrays)
         for call in calls:
-            try:
-                call.arrays.set_result(self._run(call))
-            except Exception as error:
-                call.arrays.set_exception(error)
+            if not call.arrays.done():
+                try:
+                    call.arrays.set_result(self._run(call))
+                except Exception as error:
+                    call.arrays.set_exception(error)
+
+    def _take(self) -> list[Call]:
+        """Removes the next batch: the oldest call, and those behind it that fit in its batch."""
+        batch = self._waiting[:1]
+        for call in self._waiting[1:]:
+            if call.batch_key is None or call.batch_key != batch[0].batch_key:
+                continue
+            larger = [*batch, call]
+            num_rows = sum(each.num_rows for each in larger)
+            longest = max(each.num_tokens // each.num_rows for each in larger)
+            if num_rows > self._max_batch_size or num_rows * longest > _MAX_TOKENS:
+                break
+            batch = larger
+        taken = set(batch)
+        self._waiting = [call for call in self._waiting if call not in taken]
+        return batch
 
     def _run_together(self, calls: list[Call]) -> list[list[np.ndarray]]:
         """Returns each call's rows of its outputs, without the padding caused by other calls.

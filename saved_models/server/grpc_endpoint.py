@@ -15,7 +15,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.server.limits import invalid, status_of
+from elmo_tf.saved_models.server.batching import invalid, status_of
 from elmo_tf.saved_models.server.models import Models
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"

@@ -6,7 +6,6 @@ Like TF Serving, this uses a TF1-style session, so that models that fail there f
 import contextlib
 import copy
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,8 +19,7 @@ from tensorflow_serving.apis import predict_pb2
 from elmo_tf.cores import num_cores
 from elmo_tf.saved_models.exporting.layer import register_operations
 from elmo_tf.saved_models.exporting.warmup import read_warmup
-from elmo_tf.saved_models.server.batching import Batcher, Call
-from elmo_tf.saved_models.server.limits import Limits, invalid
+from elmo_tf.saved_models.server.batching import Batcher, Call, Limits, invalid
 
 _NO_LIMITS = Limits(2**31 - 1, 2**62)  # for warm-up requests
 # TF Serving writes values into the field of their type, where clients in other languages expect
@@ -44,8 +42,6 @@ class LoadedVersion:
     def __init__(self, number: int, path: Path, limits: Limits):
         self.number = number
         self._limits = _NO_LIMITS
-        # At most as many parallel runs as in TF Serving.
-        self._free = threading.BoundedSemaphore(4 * num_cores())
         # On two cores, splitting short operations costs more than it saves.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
@@ -138,10 +134,7 @@ class LoadedVersion:
         """Computes the outputs of a call, which has been checked."""
         signature = call.signature
         feeds = {signature.inputs[alias].name: array for alias, array in call.inputs.items()}
-        with self._free:
-            return self._session.run(
-                [signature.outputs[alias].name for alias in call.aliases], feeds
-            )
+        return self._session.run([signature.outputs[alias].name for alias in call.aliases], feeds)
 
     def close(self) -> None:
         """Closes the session. No requests may be running."""

@@ -13,7 +13,7 @@ from grpc import StatusCode
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
 from elmo_tf.saved_models.exporting.export import versions_in
-from elmo_tf.saved_models.server.limits import Limits, invalid, not_found, status_of, unavailable
+from elmo_tf.saved_models.server.batching import Limits, invalid, not_found, status_of, unavailable
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
 
 Status = get_model_status_pb2.ModelVersionStatus

@@ -6,35 +6,41 @@
          {"signature_name": …, "instances": [one per row]}  → {"predictions": [one per row]}
          {"signature_name": …, "inputs": tensors}           → {"outputs": tensors}
 
-Errors are {"error": "…"} with the HTTP status that TF Serving uses.
+A row or the `inputs` are an object of named tensors, or a plain tensor if the signature has one
+input. Strings are UTF-8, or bytes as {"b64": "…"}. Bytes that are not UTF-8 are preserved in both
+directions (`surrogateescape`). Errors are {"error": "…"} with the HTTP status that TF Serving uses.
 """
 
 import asyncio
+import base64
 import json
+import reprlib
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent import futures
 from importlib import resources
 from typing import Any
 
+import numpy as np
 import prometheus_client
 import tensorflow as tf
 import uvicorn
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from grpc import StatusCode
+from pydantic import TypeAdapter
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.server import rest_json
-from elmo_tf.saved_models.server.limits import status_of
+from elmo_tf.saved_models.server.batching import Limits, invalid, status_of
 from elmo_tf.saved_models.server.models import Models
 
 _PAGE = resources.files("elmo_tf.saved_models.server").joinpath("page")
@@ -154,12 +160,12 @@ class RestEndpoint:
         self, spec: model_pb2.ModelSpec, body: bytes, is_awaited: Callable[[], bool]
     ) -> dict[str, Any]:
         with self._models.counted(spec.name, "REST"):
-            document = rest_json.parse(body)
+            document = _parsed(body)
             with self._models.version(spec) as version:
                 name, signature = version.signature(document.get("signature_name", ""))
-                inputs = rest_json.input_arrays(document, signature.inputs, self._models.limits)
+                inputs = _input_arrays(document, signature.inputs, self._models.limits)
                 outputs = version.predict(name, inputs, is_awaited=is_awaited)
-            return rest_json.response(document, outputs)
+            return _response(document, outputs)
 
     def _metadata(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
         with self._models.version(spec) as version:
@@ -199,3 +205,116 @@ def _as_dict(message: Message) -> dict[str, Any]:
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    """Parses the body of a request and checks its keys."""
+    try:
+        document = json.loads(body.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"The body is not JSON: {error}") from error
+    if not isinstance(document, dict) or ("instances" in document) == ("inputs" in document):
+        raise invalid(
+            f"Expected a JSON object with 'instances' or 'inputs', but got {reprlib.repr(document)}"
+        )
+    if not isinstance(name := document.get("signature_name", ""), str):
+        raise invalid(f"'signature_name' must be a string, not {reprlib.repr(name)}")
+    return document
+
+
+def _input_arrays(
+    document: dict[str, Any], infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
+) -> dict[str, np.ndarray]:
+    """Returns the arrays of a request for the inputs in `infos`."""
+    if "inputs" in document:
+        values = _named(document["inputs"], infos, "'inputs'")
+    else:
+        rows = document["instances"]
+        if not isinstance(rows, list) or not rows:
+            raise invalid(
+                f"Expected 'instances' to be a list of rows, but got {reprlib.repr(rows)}"
+            )
+        for name, info in infos.items():
+            limits.check_size(name, info.dtype, [len(rows)])
+        rows = [_named(row, infos, f"row {i} of 'instances'") for i, row in enumerate(rows)]
+        values = {name: [row[name] for row in rows] for name in infos}
+    return {name: _array(name, values[name], info, limits) for name, info in infos.items()}
+
+
+def _response(document: dict[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Returns the response to a request: rows for `instances`, complete tensors for `inputs`.
+
+    If there is one output, its values are plain instead of objects.
+    """
+    has_instances = "instances" in document
+    shapes = {name: array.shape for name, array in outputs.items()}
+    has_rows = () not in shapes.values() and len({shape[0] for shape in shapes.values()}) == 1
+    if has_instances and not has_rows:
+        raise invalid(
+            f"The outputs do not have one row for each instance: their shapes are {shapes}. "
+            "Use 'inputs' instead of 'instances'."
+        )
+    values: Any = {name: _jsonable(name, array) for name, array in outputs.items()}
+    if len(values) == 1:
+        (values,) = values.values()
+    elif has_instances:
+        rows = zip(*values.values(), strict=True)
+        values = [dict(zip(outputs, row, strict=True)) for row in rows]
+    return {"predictions" if has_instances else "outputs": values}
+
+
+def _named(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
+    """Returns the value of each input; a plain value belongs to the only input."""
+    if not isinstance(value, dict) or set(value) == {"b64"}:
+        if len(names) == 1:
+            return dict.fromkeys(names, value)
+    elif set(value) == set(names):
+        return value
+    raise invalid(
+        f"Expected {where} to be an object with {sorted(names)}, but got {reprlib.repr(value)}"
+    )
+
+
+def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limits) -> np.ndarray:
+    dtype, rank = tf.as_dtype(info.dtype), tf.TensorShape(info.tensor_shape).rank
+    values = np.array(value, object)
+    if rank not in (None, values.ndim):
+        raise invalid(
+            f"Expected {name} to have {rank} axes with lists of equal lengths, but got "
+            f"{values.ndim}: {reprlib.repr(value)}"
+        )
+    limits.check_size(name, info.dtype, values.shape)
+    kind, scalars = dtype.name, values.ravel().tolist()
+    try:
+        if dtype == tf.string:
+            kind = 'strings (Unicode, or bytes as {"b64": "…"})'
+            scalars = [_bytes(scalar) for scalar in scalars]
+        else:
+            scalar_type = bool if dtype.is_bool else int if dtype.is_integer else float
+            scalars = TypeAdapter(list[scalar_type]).validate_python(scalars, strict=True)
+        return np.array(scalars, dtype.as_numpy_dtype).reshape(values.shape)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise invalid(f"Expected {name} to hold {kind}, but got {reprlib.repr(value)}") from error
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, dict):
+        return base64.b64decode(value["b64"], validate=True)
+    return value.encode("utf-8", "surrogateescape")
+
+
+def _jsonable(name: str, array: np.ndarray) -> Any:
+    if array.dtype == object:
+        # TF Serving's rule: outputs whose names end in "_bytes" are binary.
+        def text_of(value: bytes) -> Any:
+            if name.endswith("_bytes"):
+                return {"b64": base64.b64encode(value).decode("ascii")}
+            return value.decode("utf-8", "surrogateescape")
+
+        return np.vectorize(text_of, otypes=[object])(array).tolist()
+    if np.issubdtype(array.dtype, np.floating):
+        if array.ndim > 1:  # row by row, because numbers as text need 32 times the memory
+            return [_jsonable(name, row) for row in array]
+        # Via text, so that float32 0.1 is written as 0.1 and not as 0.10000000149.
+        return array.astype(str).astype(np.float64).tolist()
+    return array.tolist()

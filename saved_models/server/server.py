@@ -14,8 +14,8 @@ from elmo_tf.checkpoints.formats import Source
 from elmo_tf.checkpoints.load import is_checkpoint, open_checkpoint
 from elmo_tf.checkpoints.named_models import name_hint
 from elmo_tf.saved_models.exporting.export import export, versions_in
+from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
-from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.models import Models
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
 
@@ -44,7 +44,7 @@ def serve(
         rest_port: of REST and of the page at `/`. 0 picks a free one, `None` disables REST.
         host: address to listen on. The default accepts connections from this machine only,
             `"0.0.0.0"` from everywhere. There is no authentication and no encryption.
-        limits: of a request and of a batch, a `saved_models.server.limits.Limits`.
+        limits: of a request and of a batch, a `saved_models.server.batching.Limits`.
         poll_seconds: between checks for new versions; `None` disables them.
 
     Returns:
@@ -53,13 +53,12 @@ def serve(
     Raises:
         FileNotFoundError: a directory does not exist or holds no version.
         OSError: a port is not available, or a version cannot be read.
-        ValueError: a port is not in 0 … 65535.
         tf.errors.OpError: a version cannot be loaded.
     """
     _check_ports(host, port, rest_port)
     sources = directory if isinstance(directory, Mapping) else {name: directory}
     for source in sources.values():
-        _check_source(source)
+        _has_versions(source)
     url_host = f"[{host}]" if ":" in host else host
     server = Server()
     try:
@@ -124,45 +123,37 @@ def _check_ports(host: str, *ports: int | None) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with contextlib.ExitStack() as probes:  # open at the same time: the ports must differ
         for port in ports:
-            if port is None:
-                continue
-            if not 0 <= port <= 65535:
-                raise ValueError(f"A port must be 0 … 65535 (0 picks a free one). Received: {port}")
             try:
-                probes.enter_context(socket.create_server((host, port), family=family))
-            except OSError as error:
+                if port is not None:
+                    probes.enter_context(socket.create_server((host, port), family=family))
+            except (OSError, OverflowError) as error:
                 raise OSError(
-                    f"Cannot listen on {host}, port {port}: {os.strerror(error.errno)}. Choose "
-                    "another port; 0 picks a free one."
+                    f"Cannot listen on {host}, port {port} ({error}). Choose another port; 0 picks "
+                    "a free one."
                 ) from error
 
 
-def _check_source(path: Source) -> None:
-    """Raises `FileNotFoundError` for a path that holds neither versions nor a checkpoint."""
-    if _has_versions(path) or is_checkpoint(path):
-        return
-    reason = f"no such folder or checkpoint.{name_hint(path)}"
-    if os.path.isdir(path):
-        reason = (
-            f"it holds no numbered versions, such as {Path(path, '1/saved_model.pb')}. Of a single "
-            "version, pass the parent folder."
+def _has_versions(source: Source) -> bool:
+    """Whether a source is a folder of versions; it is a `FileNotFoundError` if it is nothing."""
+    if isinstance(source, str | os.PathLike) and versions_in(Path(source)):
+        return True
+    if not is_checkpoint(source):
+        raise FileNotFoundError(
+            f"Cannot serve {source}: neither a checkpoint nor a folder of numbered versions, such "
+            f"as {Path(source, '1/saved_model.pb')}.{name_hint(source)}"
         )
-    raise FileNotFoundError(f"Cannot serve {path}: {reason}")
-
-
-def _has_versions(path: Source) -> bool:
-    return not isinstance(path, tuple | list) and bool(versions_in(Path(path)))
+    return False
 
 
 @contextlib.contextmanager
-def _exported_versions(path: Source) -> Iterator[Path]:
-    """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
-    if _has_versions(path):
-        yield Path(path)
+def _exported_versions(source: Source) -> Iterator[Path]:
+    """Yields a folder of exported versions: `source`, or a temporary export of a checkpoint."""
+    if _has_versions(source):
+        yield Path(source)
         return
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
-        logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
-        with open_checkpoint(path) as checkpoint:
+        logging.info("%s is a checkpoint: exporting it first, which takes a while.", source)
+        with open_checkpoint(source) as checkpoint:
             bilm, vocabulary = checkpoint.bilm(), checkpoint.vocabulary()
         export(bilm, folder, vocabulary=vocabulary, check=False)
         yield Path(folder)

@@ -8,8 +8,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.server import batching
-from elmo_tf.saved_models.server.batching import Batcher, Call
-from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.batching import Batcher, Call, Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
 
 
@@ -64,7 +63,7 @@ def call_of(version):
 
 
 def queue(batcher):
-    with batcher._changed:
+    with batcher._lock:
         return list(batcher._waiting)
 
 
@@ -163,18 +162,6 @@ def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, monkeypatch):
     calls += [["b " * 10], ["c"], ["d"]]
     run_together(held, [call_of(sentences) for sentences in calls], 5)
     assert held.num_rows == [3, 5, 1, 7, 2, 2]
-
-
-def test_calls_are_refused_if_too_many_wait(held, call_of, monkeypatch):
-    monkeypatch.setattr(batching, "_MAX_WAITING", 4)
-    calls = [call_of(["a", "b"]), call_of(["c", "d"]), call_of(["e"]), call_of(["f"])]
-    results = run_together(held, calls, 2)
-    refused = [result for result in results if isinstance(result, Exception)]
-    assert held.num_rows == [2, 2, 2]
-    assert len(refused) == 2
-    for error in refused:
-        assert isinstance(error, tf.errors.UnavailableError)
-        assert "Too many requests are waiting" in error.message
 
 
 def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):

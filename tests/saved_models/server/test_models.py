@@ -212,8 +212,14 @@ def test_an_unreadable_checkpoint_leaves_no_temporary_files(temporary, tmp_path)
     ("source", "message"),
     [
         ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
-        ("small_en", r"serve small_en: no such .*Did you mean the built-in model 'small-en'"),
-        ("empty", r"empty: it holds no numbered versions, such as .*empty/1/saved_model.pb"),
+        (
+            "small_en",
+            r"serve small_en: neither a checkpoint.*Did you mean the built-in model 'small-en'",
+        ),
+        (
+            "empty",
+            r"empty: neither a checkpoint nor a .* versions, such as .*empty/1/saved_model.pb",
+        ),
     ],
 )
 def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, message):

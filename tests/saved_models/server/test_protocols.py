@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 from prometheus_client.parser import text_string_to_metric_families
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.models import Models
 from serving_requests import (
     SENTENCES,
@@ -175,11 +175,11 @@ def of_flags(**inputs):
         ),
         ({"signature_name": 1, "inputs": []}, "'signature_name' must be a string, not 1"),
         ({"inputs": ["a", ["b"]]}, 'Expected strings to hold strings (Unicode, or bytes as {"b64"'),
-        ({"inputs": [{"b64": "???"}]}, 'bytes as {"b64": "…"}), but got [{"b64": "???"}]'),
-        ({"inputs": ["\ud800"]}, 'bytes as {"b64": "…"}), but got ["\\ud800"]'),
+        ({"inputs": [{"b64": "???"}]}, "bytes as {\"b64\": \"…\"}), but got [{'b64': '???'}]"),
+        ({"inputs": ["\ud800"]}, 'bytes as {"b64": "…"}), but got [\'\\ud800\']'),
         (
             of_tokens(sequence_len=[2, True]),
-            "Expected sequence_len to hold int32, but got [2, true]",
+            "Expected sequence_len to hold int32, but got [2, True]",
         ),
         (of_tokens(sequence_len=[2, 2**31]), "sequence_len to hold int32, but got [2, 2147483648]"),
         (of_flags(number=10**400), "Expected number to hold float32, but got 1000"),
