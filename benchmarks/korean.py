@@ -30,7 +30,7 @@ from elmo_tf.evaluation import probe
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.files import write_json
 from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.tagging.reader import read_tagged
+from elmo_tf.tasks.tagging import read_tagged
 from elmo_tf.text.tokenizers import LanguageTokenizer, Tokenizer
 
 NAME, TOKENIZER = "korean", "ko-morph"

@@ -189,7 +189,7 @@ def ensembles(data: Path, runs: Path) -> None:
 
 def scores_without_singletons(files: list[str], predictions: Path) -> dict[str, Any]:
     """The scores of coreference if entities of one mention do not count, as in OntoNotes."""
-    from elmo_tf.tasks.coreference.reader import read_documents
+    from elmo_tf.tasks.coreference import read_documents
     from elmo_tf.tasks.scores import coreference_scores
 
     gold = [document for file in files for document in read_documents(file)]

@@ -283,10 +283,14 @@ def speed(row: str, place: Place) -> dict[str, Any]:
 def probe(row: str, place: Place) -> dict[str, Any]:
     """The accuracy of a linear classifier of parts of speech on each layer."""
     from elmo_tf.evaluation.probing import probe
-    from elmo_tf.tasks.tagging.reader import read_tagged_files
+    from elmo_tf.tasks.tagging import read_tagged
 
     parts = (
-        read_tagged_files(place.read(f"pos/ewt/en_ewt-ud-{part}.conllu"), None, None, None)
+        [
+            sentence
+            for file in place.read(f"pos/ewt/en_ewt-ud-{part}.conllu")
+            for sentence in read_tagged(file)
+        ]
         for part in ("train", "dev")
     )
     return probe(open_source(row, place), *parts)

@@ -11,7 +11,7 @@ import keras
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiDAF, WordEmbedding
-from elmo_tf.tasks.question_answering.reader import Question, read_questions
+from elmo_tf.tasks.question_answering import Question, read_questions
 from elmo_tf.tasks.scores import answer_scores
 
 

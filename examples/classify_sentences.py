@@ -11,7 +11,7 @@ import keras
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BCN, WordEmbedding
-from elmo_tf.tasks.classification.reader import LabeledText, read_sentiment
+from elmo_tf.tasks.classification import LabeledText, read_sentiment
 from elmo_tf.tasks.scores import label_scores
 
 

@@ -11,7 +11,7 @@ import keras
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import ESIM, WordEmbedding
-from elmo_tf.tasks.entailment.reader import LabeledPair, read_pairs
+from elmo_tf.tasks.entailment import LabeledPair, read_pairs
 from elmo_tf.tasks.scores import label_scores
 
 

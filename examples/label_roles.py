@@ -12,7 +12,7 @@ import keras
 from elmo_tf import Elmo
 from elmo_tf.tasks import SRLTagger, WordEmbedding
 from elmo_tf.tasks.scores import role_scores
-from elmo_tf.tasks.semantic_roles.reader import Proposition, read_propositions
+from elmo_tf.tasks.semantic_roles import Proposition, read_propositions
 
 
 def new_model(train: list[Proposition], elmo: Elmo) -> SRLTagger:
@@ -36,7 +36,10 @@ def main() -> None:
     parser.add_argument("--elmo", default="small-en", help="checkpoint (default: small-en)")
     parser.add_argument("--epochs", type=int, default=5, help="epochs (default: 5)")
     arguments = parser.parse_args()
-    train, dev = (read_propositions(file) for file in (arguments.train, arguments.dev))
+    train, dev = (
+        [one for one in read_propositions(file) if one.predicate is not None]
+        for file in (arguments.train, arguments.dev)
+    )
     model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001, dropout=0.1))
     model.compile(keras.optimizers.Adam(0.001, global_clipnorm=1.0))
     tags = [one.tags for one in train]

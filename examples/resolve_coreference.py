@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import CoreferenceModel, WordEmbedding
-from elmo_tf.tasks.coreference.reader import Document, read_documents
+from elmo_tf.tasks.coreference import Document, read_documents
 from elmo_tf.tasks.scores import coreference_scores
 
 

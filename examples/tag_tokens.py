@@ -14,7 +14,7 @@ import keras
 from elmo_tf import Elmo
 from elmo_tf.tasks import CharacterEmbedding, CRFTagger, WordEmbedding
 from elmo_tf.tasks.scores import span_scores, tag_scores
-from elmo_tf.tasks.tagging.reader import TaggedSentence, read_tagged
+from elmo_tf.tasks.tagging import TaggedSentence, read_tagged
 
 
 def new_tagger(train: list[TaggedSentence], elmo: Elmo, scheme: str | None) -> CRFTagger:

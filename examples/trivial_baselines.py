@@ -10,8 +10,8 @@ import argparse
 import json
 from collections.abc import Iterator
 
-from elmo_tf.tasks.coreference.reader import Document, Mention, read_documents
-from elmo_tf.tasks.question_answering.reader import Question, read_questions
+from elmo_tf.tasks.coreference import Document, Mention, read_documents
+from elmo_tf.tasks.question_answering import Question, read_questions
 from elmo_tf.tasks.scores import answer_scores, coreference_scores
 
 _PRONOUNS = {

@@ -1,13 +1,12 @@
 """A small file for each task, and the settings of a small model."""
 
 import json
+from pathlib import Path
 
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.scores import found_role_scores
+from elmo_tf.tasks.semantic_roles import read_propositions
 from elmo_tf.tasks.semantic_roles.predicates import tags_by_predicate
-from elmo_tf.tasks.semantic_roles.reader import Layout, read_propositions
-
-PROPS = Layout(token=1, roleset=1, roles=2)  # of the output of semantic roles
 
 NER = """Anna B-PER
 Berg I-PER
@@ -118,5 +117,12 @@ def sentences(columns):
 
 def written_found_scores(examples, path):
     """The scores of propositions that a model found in plain sentences, as written to a file."""
-    written = read_propositions(path, PROPS, all_sentences=True)
-    return found_role_scores(*map(tags_by_predicate, (examples, written)))
+    return found_role_scores(*map(tags_by_predicate, (examples, written_propositions(path))))
+
+
+def written_propositions(path):
+    """The propositions of an output file and its file of words."""
+    words, roles = (Path(f"{path}{end}").read_text().splitlines() for end in (".words", ""))
+    columns = Path(f"{path}.columns")
+    columns.write_text("\n".join(map("\t".join, zip(words, roles, strict=True))))
+    return read_propositions(columns)

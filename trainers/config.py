@@ -155,7 +155,7 @@ class PretrainConfig:
     num_sampled: Count = 8192
     optimizer: Literal["adagrad", "adam", "adamw"] | None = None
     learning_rate: Positive | None = None
-    schedule: Literal["constant", "inverse_sqrt", "cosine"] | None = None
+    schedule: Literal["constant", "cosine"] | None = None
     warmup_steps: Natural | None = None
     weight_decay: NonNegative = 0.0
     dropout: Rate | None = None
@@ -188,8 +188,6 @@ class PretrainConfig:
                 f"`batch_size` must be a multiple of `accumulate`, {self.accumulate}. "
                 f"Received: {self.batch_size}"
             )
-        if self.schedule == "inverse_sqrt" and not self.warmup_steps:
-            raise ValueError("The schedule inverse_sqrt needs `warmup_steps` of at least 1.")
         if self.tie_softmax and not self.word_input:
             raise ValueError("`tie_softmax` needs `word_input`, whose table the softmax shares.")
 

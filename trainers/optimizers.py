@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 _FINAL_FRACTION = 0.1  # of the highest rate, at the end of the cosine
 
@@ -32,16 +31,13 @@ def learning_rate_schedule(
     """Creates a schedule by its name.
 
     Args:
-        name: "constant"; "cosine", which decreases to a tenth of the rate (Loshchilov and Hutter
-            2017); or "inverse_sqrt", which decreases with the inverse square root of the step
-            (Vaswani et al. 2017).
+        name: "constant"; or "cosine", which decreases to a tenth of the rate (Loshchilov and Hutter
+            2017).
         learning_rate: float > 0. The highest rate.
         warmup_steps: int >= 0. Steps during which the rate rises linearly, limited to half of all
-            steps; at least 1 for "inverse_sqrt".
+            steps.
         total_steps: int >= 1. All steps, including the warm-up.
     """
-    if name == "inverse_sqrt":
-        return _InverseSqrtWithWarmup(learning_rate, min(warmup_steps, max(total_steps // 2, 1)))
     warmup_steps = min(warmup_steps, total_steps // 2)
     return keras.optimizers.schedules.CosineDecay(
         # The rate of the first warm-up step is above 0.
@@ -51,25 +47,6 @@ def learning_rate_schedule(
         warmup_target=learning_rate if warmup_steps else None,
         warmup_steps=warmup_steps,
     )
-
-
-class _InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
-    """`rate = learning_rate · min(t / warmup_steps, sqrt(warmup_steps / t))` in step `t`, from 1.
-
-    The argument `step` of a call is the optimizer's `iterations`, `t - 1`.
-
-    Source: Vaswani et al. 2017, section 5.3, scaled to the highest rate.
-    """
-
-    def __init__(self, learning_rate: float, warmup_steps: int):
-        super().__init__()
-        self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
-
-    def __call__(self, step: Any) -> Any:
-        count = ops.cast(step, "float32") + 1
-        scale = ops.minimum(count / self.warmup_steps, ops.sqrt(self.warmup_steps / count))
-        return self.learning_rate * scale
 
 
 class RowOptimizer(abc.ABC):

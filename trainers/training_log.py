@@ -93,8 +93,8 @@ class TrainingLogger(contextlib.ExitStack):
         if float(self._schedule(done - 1)) > 1.001 * before:
             logging.warning(
                 "The learning rate rises from %.2g to %.2g, because the schedule now ends at step "
-                "%s. The loss may rise at first. To extend runs, use --schedule inverse_sqrt or "
-                "constant from the beginning.",
+                "%s. The loss may rise at first. To extend runs, use --schedule constant from "
+                "the beginning.",
                 *(before, float(self._schedule(done)), f"{self._num_steps:,}"),
             )
 

@@ -55,13 +55,16 @@ def probe(
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.probing import check_tags, probe, sampled
     from elmo_tf.extras import require_extra
-    from elmo_tf.tasks.tagging.reader import read_tagged_files
+    from elmo_tf.tasks.tagging import read_tagged
 
     require_extra("sklearn", "analysis", "A probe")
     load_config(model)
     sources = named_vectors(vectors)
     columns = input_format, token_column, tag_column
-    training, tests = (read_tagged_files(files, *columns) for files in (train, test))
+    training, tests = (
+        [sentence for file in files for sentence in read_tagged(file, *columns)]
+        for files in (train, test)
+    )
     training = sampled(training, max_train_tokens, seed)
     check_tags(training, tests)
     for source in sources.values():

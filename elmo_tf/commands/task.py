@@ -62,7 +62,7 @@ def evaluate(
 
 def predict(
     workdir: _Workdir,
-    inputs: tuple[str, ...],
+    input: str,
     output: str,
     /,
     *,
@@ -71,22 +71,20 @@ def predict(
     token_column: TokenColumn = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write the labels that a task model predicts for one or several files.
+    """Write the labels that a task model predicts for a file.
 
     Args:
-        inputs: one tokenized sentence per line, or a file of the task, whose labels are ignored
+        input: one tokenized sentence per line, or a file of the task, whose labels are ignored
             (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: also
-            columns, or lines of a predicate's index, from 0, and tokens; coref: columns, or text
-            with an empty line between documents).
-        output: the predictions for all inputs, in their order: columns of tokens and tags (sst,
-            classify: tab-separated labels and texts; snli: JSON lines; squad: JSON of ids and
-            answers; srl: props of CoNLL-2005, and the tokens in OUTPUT.words; coref: columns with
-            entities in brackets).
+            columns with roles; coref: columns, or text with an empty line between documents).
+        output: columns of tokens and tags (sst, classify: tab-separated labels and texts; snli:
+            JSON lines; squad: JSON of ids and answers; srl: props of CoNLL-2005, and the tokens in
+            OUTPUT.words; coref: columns with entities in brackets).
     """
     from elmo_tf.trainers.tasks.predict import predict_task
 
     num_examples = predict_task(
-        *((workdir, *others), inputs, output),
+        *((workdir, *others), input, output),
         format=input_format,
         token_column=token_column,
         overwrite=overwrite,

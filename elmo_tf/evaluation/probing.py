@@ -14,7 +14,7 @@ from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
-from elmo_tf.tasks.tagging.reader import TaggedSentence
+from elmo_tf.tasks.tagging import TaggedSentence
 
 # Id of a test tag that is not in the training data; no classifier predicts it.
 _UNSEEN = -1

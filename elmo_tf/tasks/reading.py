@@ -67,7 +67,7 @@ def table_rows(
     Yields:
         The line number from 1, and the cells by the numbers of their columns, from 1, and names.
     """
-    rows = (_csv_rows if _table_name(path).endswith(".csv") else _tsv_rows)(path)
+    rows = _rows(path)
     first, cells = next(rows, (1, []))
     width, header = len(cells), []
     if has_header:
@@ -86,14 +86,10 @@ def _table_name(path: str | os.PathLike) -> str:
     return os.fspath(path).lower().removesuffix(".gz")
 
 
-def _tsv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip("\r\n"):
-            yield number, line.rstrip("\r\n").split("\t")
-
-
-def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(read_lines(path), strict=True)
+def _rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
+    is_csv = _table_name(path).endswith(".csv")
+    quotes = {} if is_csv else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    reader = csv.reader(read_lines(path), strict=True, **quotes)
     line = 1
     limit = csv.field_size_limit(sys.maxsize)  # a field may be a long document
     try:

@@ -1,27 +1,34 @@
 """A task: how it reads its files, builds its model, and is scored."""
 
 import abc
+import collections
 import inspect
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
 from absl import logging
 
+from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.embeddings import CharacterEmbedding, WordEmbedding, word_counts
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import read_lines
-from elmo_tf.text.sentence_files import FileSentence, sentence_reader
+from elmo_tf.text.sentence_files import FileSentence, is_utf_8, sentence_reader
 
 # Arguments of models that `model_options` cannot set: they have another setting, or none.
 _OF_OTHER_SETTINGS = {
     *("labels", "embeddings", "elmo", "placement", "units", "dropout", "scheme", "kwargs")
 }
+
+
+# Rarer words share one vector, so that this vector has training examples.
+_MIN_COUNT = 2
 
 
 class Task(abc.ABC):
@@ -64,7 +71,6 @@ class Task(abc.ABC):
     def _read(self, path: str, config: TaskConfig, known: Collection[str] | None) -> list[Any]:
         """Reads the examples of one file."""
 
-    @abc.abstractmethod
     def read_inputs(
         self,
         path: str,
@@ -75,20 +81,15 @@ class Task(abc.ABC):
     ) -> list[Any]:
         """Reads the examples of a file to predict, and ignores its labels if it has some.
 
+        These are the sentences of text or columns, unless a subclass reads others.
+
         Args:
             path: the file.
             config: the settings of the run.
             known: the labels of the model, to recognize a labeled file.
             format, token_column: see `sentence_reader`.
         """
-
-    def join_inputs(self, examples: list[Any], files: Sequence[str]) -> list[Any]:
-        """The examples of several files to predict, for one output file.
-
-        Raises:
-            ValueError: one output file cannot contain the predictions for all of them.
-        """
-        return examples
+        return file_sentences(path, format, token_column)
 
     def for_training(self, examples: list[Any], config: TaskConfig) -> list[Any]:
         """The examples to train on. Logs the number of those left out."""
@@ -152,13 +153,15 @@ class Task(abc.ABC):
         self,
         config: TaskConfig,
         labels: Sequence[str],
-        embeddings: Sequence[keras.layers.Layer],
-        elmo: Elmo | None,
+        examples: Sequence[Any],
+        bilm: BiLM | None,
     ) -> TaskModel:
-        """Builds an untrained model."""
+        """Builds an untrained model for the words of training examples."""
         arguments = self.model_arguments(config)
         if labels:
             arguments["labels"] = labels
+        embeddings = new_embeddings(config, [*map(self.texts, examples)])
+        elmo = bilm and new_elmo(config, bilm)
         return self.models[config.model](embeddings=embeddings, elmo=elmo, **arguments)
 
     def model_arguments(self, config: TaskConfig) -> dict[str, Any]:
@@ -217,13 +220,6 @@ def _parsed_option(option: str) -> tuple[str, Any]:
         return name, value
 
 
-def refuse_repeated(names: Iterable[str], files: Sequence[str]) -> None:
-    """Raises a `ValueError` if a name of an example occurs more than once in several files."""
-    for name, count in Counter(names).most_common(1):
-        if count > 1 and len(files) > 1:
-            raise ValueError(f"{name} is in several files of {', '.join(files)}.")
-
-
 def first_line(path: str) -> str:
     """The first line of a file that is not empty; "" without one."""
     return next((line for line in read_lines(path) if line.strip()), "")
@@ -232,3 +228,60 @@ def first_line(path: str) -> str:
 def file_sentences(path: str, format: str | None, token_column: int | None) -> list[FileSentence]:
     """The sentences of text or columns."""
     return list(sentence_reader(path, format, token_column)())
+
+
+def new_embeddings(
+    config: TaskConfig, texts: Sequence[tuple[list[str], ...]]
+) -> list[keras.layers.Layer]:
+    """The embedding layers of a task model.
+
+    Args:
+        config: the settings of the run.
+        texts: the texts of each training example.
+    """
+    layers: list[keras.layers.Layer] = []
+    counts = word_counts((tokens for example in texts for tokens in example), config.lowercase)
+    common = [word for word, count in counts.most_common() if count >= _MIN_COUNT]
+    if config.word_vectors is not None:
+        layers.append(_pretrained_words(config, counts, common))
+    elif config.word_dim and common:
+        layers.append(
+            WordEmbedding(common, config.word_dim, lowercase=config.lowercase, name="words")
+        )
+    if config.characters:
+        layers.append(CharacterEmbedding(name="characters"))
+    return layers
+
+
+def new_elmo(config: TaskConfig, bilm: BiLM) -> Elmo:
+    """The ELMo layer of a task model, with one mix per place of concatenation."""
+    return Elmo(
+        bilm,
+        num_mixes=2 if config.placement == "both" else 1,
+        dropout=config.elmo_dropout,
+        layer_norm=config.layer_norm,
+        l2=config.mix_l2 if config.mix == "learned" else 0.0,
+        trainable_bilm=config.fine_tune,
+        top_only=config.mix == "top",
+        average=config.mix == "average",
+        name="elmo",
+    )
+
+
+def _pretrained_words(
+    config: TaskConfig, counts: collections.Counter[str], common: Sequence[str]
+) -> WordEmbedding:
+    """Embeds the words of a vector file and the common words; the trained ones come first."""
+    vectors = read_word_vectors(config.word_vectors)
+    if config.freeze_words:
+        trained = [word for word in common if word not in vectors]
+    else:
+        seen = [word for word in vectors.tokens if word in counts]
+        trained = list(dict.fromkeys([*seen, *common]))
+    return WordEmbedding.from_vectors(
+        vectors,
+        list(dict.fromkeys([*trained, *vectors.tokens])),
+        lowercase=config.lowercase,
+        num_trained=sum(map(is_utf_8, trained)),
+        name="words",
+    )

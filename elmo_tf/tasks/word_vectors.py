@@ -95,12 +95,6 @@ def read_word_vectors(path: str | os.PathLike) -> WordVectors:
     return WordVectors(list(rows), np.frombuffer(numbers, np.float32).reshape(len(rows), dim))
 
 
-def check_word_vectors(path: str | os.PathLike) -> None:
-    """Raises the errors of `read_word_vectors` in the first line of a file."""
-    for place, _, values in itertools.islice(_rows(path), 1, 2):
-        _vector(values, f"{os.fspath(path)}, {place}")
-
-
 def _rows(path: str | os.PathLike) -> Iterator[Any]:
     """Yields the number of vectors in the header, or None, and their dimension; then the vectors.
 

@@ -8,7 +8,7 @@ import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.evaluation import probe
-from elmo_tf.tasks.tagging.reader import TaggedSentence
+from elmo_tf.tasks.tagging import TaggedSentence
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 

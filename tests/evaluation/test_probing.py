@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from elmo_tf import BiLM, BiLMConfig, Embedder
 from elmo_tf.evaluation import probe, probing
 from elmo_tf.evaluation.probing import LinearClassifier, whitening
-from elmo_tf.tasks.tagging.reader import TaggedSentence
+from elmo_tf.tasks.tagging import TaggedSentence
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 

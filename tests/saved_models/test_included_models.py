@@ -12,7 +12,7 @@ from elmo_tf import Embedder, load_bilm, load_language_model
 from elmo_tf.checkpoints.named_models import find_named_model
 from elmo_tf.evaluation import probe, sentence_scores, substitutes
 from elmo_tf.saved_models import Client, serve
-from elmo_tf.tasks.tagging.reader import read_tagged
+from elmo_tf.tasks.tagging import read_tagged
 from reference import bilm as reference
 from reference import checkpoint
 

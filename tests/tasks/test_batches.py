@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.tasks.batches import Batches, distinct_texts
-from elmo_tf.tasks.coreference import DocumentBatches
-from elmo_tf.tasks.coreference.reader import Document, part_of_document
+from elmo_tf.tasks.coreference import Document, DocumentBatches, part_of_document
 from elmo_tf.tasks.text_model import NO_TAG
 from task_models import new_model
 

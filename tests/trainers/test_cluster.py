@@ -31,7 +31,7 @@ def single_replica(request, tmp_path_factory, deterministic):
     """The settings of a run with one replica, its log, and the held-out perplexities."""
     settings = {**deterministic, "optimizer": request.param}
     if request.param == "adamw":
-        settings |= {"weight_decay": 0.1, "schedule": "inverse_sqrt", "warmup_steps": 5}
+        settings |= {"weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 5}
     workdir = tmp_path_factory.mktemp("alone") / "run"
     record = pretrain(PretrainConfig(**settings, workdir=workdir))
     return settings, read_log(workdir), record["perplexity"]

@@ -16,7 +16,6 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
     [
         ({"preset": "tiny", "options": {"lstm": {}}}, "`preset` and `options` exclude each other"),
         ({"weight_decay": 0.1, "optimizer": "adam"}, "`weight_decay` is for the optimizer adamw"),
-        ({"schedule": "inverse_sqrt", "warmup_steps": 0}, "needs `warmup_steps` of at least 1"),
         ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
         ({"batch_size": 9, "accumulate": 2}, "`batch_size` must be a multiple of `accumulate`, 2"),
     ],

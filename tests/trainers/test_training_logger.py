@@ -27,7 +27,7 @@ def watched(tmp_path_factory, settings, text, replace_losses):
     """A run whose held-out perplexities are 9, 5 and 7, with the softmax at 5."""
     workdir = tmp_path_factory.mktemp("watched") / "run"
     changes = {"steps": 6, "eval_every": 3, "tensorboard": True}
-    changes |= {"schedule": "inverse_sqrt", "warmup_steps": 2, "valid": text / "valid.txt"}
+    changes |= {"schedule": "constant", "warmup_steps": 2, "valid": text / "valid.txt"}
     perplexities, best = [7.0, 5.0, 9.0], {}
 
     def measure(self, **kwargs):
@@ -45,7 +45,7 @@ def watched(tmp_path_factory, settings, text, replace_losses):
 
 
 def test_the_log_has_rates_and_seconds_and_tensorboard_has_the_log_and_perplexities(watched):
-    rates = [0.1, 0.2, *(0.2 * (2 / step) ** 0.5 for step in range(3, 7))]
+    rates = [0.1, 0.2, *[0.2] * 4]
     assert [entry["learning_rate"] for entry in watched.log] == pytest.approx(rates)
     assert all(0 < entry["seconds"] < 60 for entry in watched.log)
     board = read_board(watched.workdir / "tensorboard")

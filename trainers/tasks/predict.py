@@ -12,7 +12,7 @@ from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.ensemble import Ensemble
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
-from elmo_tf.tasks.semantic_roles import is_plain, plain_sentence
+from elmo_tf.tasks.semantic_roles import by_sentence, is_plain, plain_sentence
 from elmo_tf.tasks.semantic_roles.predicates import (
     PredicateTagging,
     found_scores,
@@ -20,7 +20,6 @@ from elmo_tf.tasks.semantic_roles.predicates import (
     load_predicate_tagger,
     with_predicates,
 )
-from elmo_tf.tasks.semantic_roles.reader import by_sentence
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.counting import KnownText, reported_sentences
@@ -88,13 +87,13 @@ def evaluate_task(
 
 def predict_task(
     workdir: str | os.PathLike | Sequence[str | os.PathLike],
-    input: str | os.PathLike | Sequence[str | os.PathLike],
+    input: str | os.PathLike,
     output: str | os.PathLike,
     format: str | None = None,
     token_column: int | None = None,
     overwrite: bool = False,
 ) -> int:
-    """Writes the predictions of the best model of a work directory for one or several files.
+    """Writes the predictions of the best model of a work directory for a file.
 
     For "ner" and "pos", the output has one token and its tag per line, with an empty line after
     each sentence; for "sst" and "classify", a label, a tab and the text per line; for "snli", JSON
@@ -106,15 +105,13 @@ def predict_task(
 
     Args:
         workdir: see `evaluate_task`.
-        input: a file, or several, whose predictions are written to one output in their order:
-            text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
+        input: text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
             "classify" also `.tsv` and `.csv`, see `read_labeled`; for "snli" see `read_pairs`,
-            for "squad" `read_questions`; for "srl" columns, see `read_propositions`, or lines, see
-            `read_proposition_lines`, or plain text, in which the model finds the predicates; for
-            "coref" columns, see `read_documents`, or text with an empty line between documents.
-            Labels are ignored.
+            for "squad" `read_questions`; for "srl" columns, see `read_propositions`, or plain text,
+            in which the model finds the predicates; for "coref" columns, see `read_documents`, or
+            text with an empty line between documents. Labels are ignored.
         output: the file to write.
-        format: "text", "conll", "conllu" or "fasta". None: by the name of each input.
+        format: "text", "conll", "conllu" or "fasta". None: by the name of the input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
             For columns, `format` and `token_column` default to those of the training files.
         overwrite: whether to replace an existing output file. Defaults to False.
@@ -124,9 +121,8 @@ def predict_task(
 
     Raises:
         FileExistsError: `output` exists, and `overwrite` is False.
-        FileNotFoundError: the model or an input is missing.
-        ValueError: an input is wrong (the message names the line), or is read as text but looks
-            like columns; or a question or document is in several inputs.
+        FileNotFoundError: the model or the input is missing.
+        ValueError: the input is wrong; the message names the line.
     """
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)
@@ -135,13 +131,10 @@ def predict_task(
     for name, value in (("format", format), ("token_column", token_column)):
         if value is not None and name not in task.input_options:
             raise ValueError(f"`{name}` is not for --task {config.task}. Received: {value!r}")
-    files, examples = _as_list(input), []
-    for file in files:
-        columns = format, token_column
-        if (format or format_of(file)) in TOKEN_COLUMNS:
-            columns = format or config.format, token_column or config.token_column
-        examples += task.read_inputs(file, config, labels, *columns)
-    examples = task.join_inputs(examples, files)
+    input, columns = os.fspath(input), (format, token_column)
+    if (format or format_of(input)) in TOKEN_COLUMNS:
+        columns = format or config.format, token_column or config.token_column
+    examples = task.read_inputs(input, config, labels, *columns)
     texts = (text for example in examples for text in task.texts(example))
     collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
     if config.task == "srl":

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import time
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,13 +28,12 @@ from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.semantic_roles.predicates import PredicateTagging
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.tasks.word_vectors import check_word_vectors
 from elmo_tf.trainers.optimizers import WeightAverage
-from elmo_tf.trainers.tasks.new_layers import new_elmo, new_embeddings
 from elmo_tf.trainers.tasks.predict import predict_batches
-from elmo_tf.trainers.tasks.task_state import STATE_FILE, TaskState, saved_record
 from elmo_tf.trainers.workdir import WorkDirectory
 
+STATE_FILE = "state.npz"
+_RECORD = "record"
 # Of Adadelta, as in He et al. 2017. Clark and Gardner 2018 use 1e-8.
 _ADADELTA_EPSILON = 1e-6
 
@@ -81,12 +81,10 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     """Trains the model of one task, see `train_task`."""
     task.model_arguments(config)  # fails now if an option is unknown
     results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
-    workdir = WorkDirectory(config, results, MODEL_FILE, saved_record, "epoch")
+    workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
     examples = _read_examples(config, task)
     keras.utils.set_random_seed(config.seed)
-    if config.word_vectors is not None:
-        check_word_vectors(config.word_vectors)
     has_bilm = config.elmo is not None and config.placement != "none"
     bilm = load_bilm(config.elmo) if has_bilm else None
     record: dict[str, Any] = {
@@ -103,8 +101,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
             if _is_finished(config, record):
                 return _finish(workdir, task, record)
 
-        embeddings = new_embeddings(config, [*map(task.texts, examples.train)])
-        model = task.new_model(config, examples.labels, embeddings, new_elmo(config, bilm))
+        model = task.new_model(config, examples.labels, examples.train, bilm)
         model.compile(_new_optimizer(config))
         model.optimizer.build(model.trainable_variables)
         average = WeightAverage(model.trainable_variables, config.ema)
@@ -114,7 +111,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
             layers = distinct, StoredLayers(Embedder(bilm, "all", config.precision), [*distinct])
         train = task.training_batches(model, examples.train, config, layers)
         dev = task.batches(model, examples.dev, config.batch_size, layers)
-        state = TaskState(workdir.path, model, average)
+        state = _State(workdir.path, model, average)
         if workdir.before is None:
             size = sum(math.prod(weight.shape) for weight in model.trainable_weights)
             record |= {"trained_weights": size, "best": None, "epochs": [], "finished": False}
@@ -199,6 +196,58 @@ def _new_optimizer(config: TaskConfig) -> keras.optimizers.Optimizer:
     return keras.optimizers.Adam(**options)
 
 
+def _saved_record(workdir: Path) -> dict[str, Any] | None:
+    """The record in the state of a work directory, or None without a state."""
+    path = workdir / STATE_FILE
+    if not path.is_file():
+        return None
+    try:
+        # NumPy does not close a damaged file.
+        with open(path, "rb") as file, np.load(file) as saved:
+            return json.loads(str(saved[_RECORD]))
+    except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
+        raise ValueError(f"Cannot resume: {path} is damaged: {error}") from None
+
+
+class _State:
+    """The state after an epoch, from which a run resumes exactly: all variables that change.
+
+    These are weights, their averages, dropout seeds and those of the optimizer.
+
+    Keras' `BackupAndRestore` saves neither averages nor dropout seeds, and after it `EarlyStopping`
+    and `ModelCheckpoint` have forgotten the best epoch.
+    """
+
+    def __init__(self, workdir: Path, model: TaskModel, average: WeightAverage):
+        self._path = workdir / STATE_FILE
+        self._variables: list[keras.Variable] = [
+            *model.variables,
+            *model.optimizer.variables,
+            *average.variables,
+        ]
+        if model.elmo is not None and not model.elmo.trainable_bilm:
+            frozen = {variable.value.ref() for variable in model.elmo.bilm.weights}
+            self._variables = [one for one in self._variables if one.value.ref() not in frozen]
+
+    def save(self, record: dict[str, Any]) -> None:
+        """Saves the state, with the record of the run."""
+        arrays = {str(index): np.asarray(one) for index, one in enumerate(self._variables)}
+        with atomic_file(self._path) as part, open(part, "wb") as file:
+            np.savez(file, **arrays, **{_RECORD: np.array(json.dumps(record))})
+
+    def restore(self) -> None:
+        """Restores the state, or raises `ValueError` if it is that of another model."""
+        with np.load(self._path) as saved:
+            arrays = [saved[str(index)] for index in range(len(saved.files) - 1)]
+        if [array.shape for array in arrays] != [tuple(one.shape) for one in self._variables]:
+            raise ValueError(
+                f"Cannot resume from {self._path}: it is the state of another model. Was that "
+                "model trained on the same data?"
+            )
+        for variable, array in zip(self._variables, arrays, strict=True):
+            variable.assign(array)
+
+
 @dataclasses.dataclass(eq=False)
 class _Epochs(keras.callbacks.Callback):
     """After each epoch: scores the model, keeps the best one, and saves the state of the run."""
@@ -209,7 +258,7 @@ class _Epochs(keras.callbacks.Callback):
     average: WeightAverage
     dev: Batches
     dev_examples: Sequence[Any]
-    state: TaskState
+    state: _State
     record: dict[str, Any]
 
     def __post_init__(self):

@@ -1,19 +1,43 @@
-"""One label per text: tables, and the trees of the Stanford Sentiment Treebank."""
+"""One label per text: tables, or trees of the Stanford Sentiment Treebank ─► labeled texts."""
 
+import os
 import re
-from collections.abc import Mapping
-from typing import ClassVar
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.classification.model import BCN, BiLSTMClassifier
-from elmo_tf.tasks.classification.reader import read_labeled, read_sentiment, read_trees
 from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.reading import is_table
+from elmo_tf.tasks.reading import (
+    TABLE_SUFFIXES,
+    check_label,
+    is_table,
+    naming_line,
+    not_empty,
+    table_rows,
+)
 from elmo_tf.tasks.task import Task, file_sentences
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.reading import read_lines
 
 # A bracketed tree and the label of its root.
 _TREE = re.compile(r"\(([^\s()]+) .*\)\s*")
 _TREE_LABELS = "01234"
+NO_LABEL = "-"  # of unlabeled texts
+_COLUMNS_REMEDY = (
+    " Name or number the columns (text_column, label_column; --text-column, --label-column)."
+)
+_PARTS_OF_TREE = re.compile(r"[()]|[^\s()]+")
+# The Penn Treebank escapes brackets.
+_ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_POLARITIES = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
+
+
+class LabeledText(NamedTuple):
+    """The tokens and the label of a sentence or phrase."""
+
+    tokens: list[str]
+    label: str
 
 
 class Classification(Task):
@@ -54,3 +78,164 @@ class Sentiment(Classification):
         if format is None and trees and all(tree and tree[1] in labels for tree in trees):
             return [phrases[0] for _, phrases in read_trees(path)]
         return sentences
+
+
+def read_labeled(
+    path: str | os.PathLike,
+    text_column: str | int = "text",
+    label_column: str | int = "label",
+    known: Collection[str] | None = None,
+    is_labeled: bool = True,
+) -> list[LabeledText]:
+    """Reads labeled texts from two columns of a table.
+
+    Texts are split into whitespace-separated tokens. Labels are stripped, and whitespace within
+    them becomes one space. Empty lines are skipped.
+
+    Args:
+        path: `.csv`, as Python's `csv` reads it (a field in double quotes may hold commas, doubled
+            quotes and line breaks), or `.tsv` (fields are separated by tabs, and quotes have no
+            special meaning). `.gz` is decompressed.
+        text_column, label_column: the name of a column, or its number (int >= 1). If both are
+            numbers, the file has no header.
+        known: allowed labels; None allows all.
+        is_labeled: whether to read labels. If False, the label column may be missing, and all
+            labels are `-`; a file without a header may then have the text column only. Defaults
+            to True.
+
+    Returns:
+        At least one example.
+
+    Raises:
+        ValueError: the suffix is neither `.csv` nor `.tsv`; a column is missing; a line differs
+            from the first in its number of fields, or has an empty text or label; a label is
+            unknown; or the quoting is wrong. The message names the line.
+        OSError: the file cannot be read.
+    """
+    if not is_table(path):
+        raise ValueError(
+            f"{os.fspath(path)}: the name of a table must end in {' or '.join(TABLE_SUFFIXES)}."
+        )
+    columns = (text_column, label_column) if is_labeled else (text_column,)
+    names = [column for column in columns if isinstance(column, str)]
+    has_header = isinstance(text_column, str) or isinstance(label_column, str)
+    texts, label = [], NO_LABEL
+    for line, row in table_rows(path, names, has_header, _COLUMNS_REMEDY):
+        with naming_line(path, line):
+            has_only_text = not is_labeled and len(row) == 1
+            tokens = _cell(row, 1 if has_only_text else text_column).split()
+            if not tokens:
+                raise ValueError("the text is empty.")
+            if is_labeled:
+                label = " ".join(_cell(row, label_column).split())
+                check_label(label, known)
+        texts.append(LabeledText(tokens, sys.intern(label)))
+    return not_empty(path, texts)
+
+
+def _cell(row: dict[str | int, str], column: str | int) -> str:
+    if column not in row:
+        width = sum(isinstance(key, int) for key in row)
+        raise ValueError(f"there is no column {column}; the line has {width}.")
+    return row[column]
+
+
+def read_sentiment(
+    path: str | os.PathLike,
+    min_phrase_tokens: int | None = None,
+    is_binary: bool = False,
+    known: Collection[str] | None = None,
+) -> list[LabeledText]:
+    """Reads labeled sentences of the Stanford Sentiment Treebank.
+
+    Args:
+        path: one bracketed tree per line, see `read_trees`; `.gz` is decompressed.
+        min_phrase_tokens: int >= 1 or None. Also returns each phrase of at least this many
+            tokens, as often as it occurs. None returns sentences only.
+        is_binary: whether "0" and "1" become "negative", "3" and "4" become "positive", and
+            neutral texts ("2") are left out. Defaults to False.
+        known: allowed labels; None allows all.
+
+    Returns:
+        At least one example.
+
+    Raises:
+        ValueError: see `read_trees`; an unknown label, or one other than 0 to 4 if `is_binary`.
+        OSError: the file cannot be read.
+    """
+    texts = []
+    for line, (sentence, *phrases) in read_trees(path):
+        if min_phrase_tokens is None:
+            phrases = []
+        long_phrases = [each for each in phrases if len(each.tokens) >= min_phrase_tokens]
+        for tokens, label in (sentence, *long_phrases):
+            if is_binary and label == "2":
+                continue
+            with naming_line(path, line):
+                if is_binary and label not in _POLARITIES:
+                    raise ValueError(
+                        f"binary labels need the labels 0 to 4 in the file. Received: {label!r}"
+                    )
+                label = _POLARITIES[label] if is_binary else label
+                check_label(label, known)
+            texts.append(LabeledText(tokens, sys.intern(label)))
+    return not_empty(path, texts)
+
+
+def read_trees(path: str | os.PathLike) -> Iterator[tuple[int, list[LabeledText]]]:
+    r"""Reads one tree per line, such as `(3 (2 The) (4 (3 best) (2 film)))`.
+
+    The escapes of the Penn Treebank are undone: `-LRB-` is `(`, and `\/` is `/`. Empty lines are
+    skipped.
+
+    Args:
+        path: `.gz` is decompressed.
+
+    Yields:
+        The line number from 1, and all phrases of the tree: the sentence first, and each phrase
+        before its parts.
+
+    Raises:
+        ValueError: a line does not hold exactly one tree, or see `read_lines`.
+        OSError: the file cannot be read.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            with naming_line(path, number):
+                phrases = _phrases(line)
+            yield number, phrases
+
+
+def _phrases(line: str) -> list[LabeledText]:
+    """Parses a tree without recursion, as it may be as deep as its sentence is long."""
+    phrases: list[LabeledText] = []
+    open_phrases: list[LabeledText] = []
+    parts = _PARTS_OF_TREE.findall(line)
+    for place, part in enumerate(parts):
+        if part == "(":
+            if phrases and not open_phrases:
+                raise ValueError("a second tree follows the first.")
+            label = parts[place + 1] if place + 1 < len(parts) else ")"
+            if label in ("(", ")"):
+                raise ValueError("an opening bracket has no label.")
+            phrase = LabeledText([], label)
+            phrases.append(phrase)
+            open_phrases.append(phrase)
+        elif part == ")":
+            if not open_phrases:
+                raise ValueError("the tree is not balanced: a closing bracket has no match.")
+            if not open_phrases.pop().tokens:
+                raise ValueError("a phrase has no token.")
+        elif place == 0 or parts[place - 1] != "(":
+            if not open_phrases:
+                raise ValueError(f"{part[:40]!r} is outside of all brackets.")
+            for phrase in open_phrases:
+                phrase.tokens.append(unescaped(part))
+    if open_phrases:
+        raise ValueError(f"the tree is not balanced: {len(open_phrases)} brackets are not closed.")
+    return phrases
+
+
+def unescaped(token: str) -> str:
+    """The token that an escaped token of the Penn Treebank stands for."""
+    return _ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*")

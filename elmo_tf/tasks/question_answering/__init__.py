@@ -1,16 +1,61 @@
-"""Answers to questions, each a part of a passage."""
+"""Questions on passages: JSON of SQuAD 1.1 ─► tokens and the spans of answers ─► scores."""
 
 import json
-from collections.abc import Mapping
-from typing import ClassVar
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from elmo_tf.tasks.question_answering.model import BiDAF
-from elmo_tf.tasks.question_answering.reader import read_questions
 from elmo_tf.tasks.scores import answer_scores
-from elmo_tf.tasks.task import Task, refuse_repeated
+from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.reading import read_lines
+from elmo_tf.text.sentence_files import warn_of_invalid_utf_8
+from elmo_tf.text.tokenizers import Token
+
+# A word character: a letter, a digit, `_`, or an accent that follows its letter.
+_W = r"[\w\u0300-\u036f]"
+_NOT = rf"n['\u2019]t(?!{_W})"
+# Alternatives in order of precedence. Each character that is not whitespace is in one token.
+_TOKEN = re.compile(
+    rf"""
+      [^\W\d_](?:\.[^\W\d_](?!{_W}))+\.?            # abbreviations: U.S. e.g.
+    | \d+(?:[.,:]\d+)*{_W}*                         # numbers: 1,000.5 2:45 1990s 19th
+    | {_NOT}                                        # the second token of `did n't`
+    | ['\u2019](?:s|re|ve|ll|d|m)(?!{_W})           # the second token of `Song 's`
+    | (?!{_NOT}){_W}(?:(?!{_NOT}){_W}|-(?={_W}))*   # words: cat, long-term, mid-1960s
+    | \.{{2,}} | -{{2,}} | `` | ''                   # `...`, `--`, quotes of two characters
+    | \S                                            # any other character
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_KINDS = {str: "string", int: "integer", list: "list"}
+_MAX_SHOWN = 60  # characters of a value in an error message
+
+
+class Question(NamedTuple):
+    """A question on a passage.
+
+    id: unique in its file.
+    passage: the text that holds the answer.
+    passage_tokens: its tokens, at least one. Questions on the same passage share the list.
+    passage_offsets: (start, end) of each of these tokens: `passage[start:end]` is the token.
+    question_tokens: tokens of the question, at least one.
+    answers: texts of the gold answers. Empty if the file has none.
+    answer_spans: (first, last) token of each answer, both inclusive. They cover the answer, which
+        may begin or end within a token.
+    """
+
+    id: str
+    passage: str
+    passage_tokens: list[str]
+    passage_offsets: list[tuple[int, int]]
+    question_tokens: list[str]
+    answers: list[str]
+    answer_spans: list[tuple[int, int]]
 
 
 class QuestionAnswering(Task):
@@ -19,9 +64,6 @@ class QuestionAnswering(Task):
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"bidaf": BiDAF}
     metric = "f1"
     input_options: ClassVar = ()
-
-    def read(self, files, config, known=None):
-        return self.join_inputs(super().read(files, config, known), files)
 
     def _read(self, path, config, known):
         questions = read_questions(path)
@@ -32,10 +74,6 @@ class QuestionAnswering(Task):
 
     def read_inputs(self, path, config, known, format=None, token_column=None):
         return read_questions(path)
-
-    def join_inputs(self, examples, files):
-        refuse_repeated((f"Question {question.id!r}" for question in examples), files)
-        return examples
 
     def for_training(self, examples, config):
         limit = config.max_tokens
@@ -66,3 +104,116 @@ class QuestionAnswering(Task):
     def lines(self, examples, predicted):
         answers = {each.id: text for each, text in zip(examples, predicted, strict=True)}
         yield json.dumps(answers, ensure_ascii=False)
+
+
+def tokens_with_offsets(text: str) -> list[Token]:
+    """Splits text into tokens, nearly as the Penn Treebank does.
+
+    `n't`, `'s`, `'re`, `'ve`, `'ll`, `'d` and `'m` are tokens of their own (`did n't`). Numbers are
+    whole (`1,000.5`), and words keep their hyphens (`long-term`), but not after a number
+    (`25 - year`). Abbreviations of single letters keep their periods (`U.S.`). Other punctuation is
+    split off, one character per token, except `...`, `--` and the quotes made of two characters.
+    Meant for languages in Latin script.
+
+    Returns:
+        The tokens in order. Only whitespace lies between them.
+    """
+    return [Token(match.group(), *match.span()) for match in _TOKEN.finditer(text)]
+
+
+def read_questions(path: str | os.PathLike) -> list[Question]:
+    """Reads questions in the JSON format of SQuAD 1.1.
+
+    Args:
+        path: a JSON object: `data` is a list of articles with `paragraphs`, each with a `context`
+            (the passage) and `qas`, each with `id`, `question` and, optionally, `answers`, each
+            with `text` and `answer_start` (int, in code points, from 0). Other fields are ignored.
+            `.gz` is decompressed.
+
+    Returns:
+        At least one question, in the order of the file.
+
+    Raises:
+        ValueError: the file is not JSON; a field is missing or has another type; a passage,
+            question or answer has no token; an id occurs twice; an answer is not at its
+            `answer_start`; there is no question; or see `read_lines`. The message names the
+            question, or the place in the file.
+        OSError: the file cannot be read.
+    """
+    name = os.fspath(path)
+    questions: dict[str, Question] = {}
+    text = "".join(read_lines(path))
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} is not JSON: {error}") from None
+    for article_place, article in _objects(name, content, "data"):
+        for paragraph_place, paragraph in _objects(article_place, article, "paragraphs"):
+            passage = _text(paragraph_place, paragraph, "context")
+            for place, row in _objects(paragraph_place, paragraph, "qas"):
+                id = _field(place, row, "id", str)
+                if id in questions:
+                    raise ValueError(f"{place}: the id {id!r} occurs twice.")
+                questions[id] = _question(f"{name}, question {id!r}", row, id, *passage)
+    if not questions:
+        raise ValueError(f"{name} has no questions.")
+    texts = ((question.passage, *question.question_tokens) for question in questions.values())
+    warn_of_invalid_utf_8(path, texts, "questions (or their passages)")
+    return list(questions.values())
+
+
+def _question(
+    place: str, row: Any, id: str, passage: str, tokens: list[str], offsets: list[tuple[int, int]]
+) -> Question:
+    _, question_tokens, _ = _text(place, row, "question")
+    answers, spans = [], []
+    for answer_place, answer in _objects(place, row, "answers") if "answers" in row else ():
+        text = _field(answer_place, answer, "text", str)
+        start = _field(answer_place, answer, "answer_start", int)
+        answers.append(text)
+        spans.append(_answer_span(answer_place, passage, offsets, text, start))
+    return Question(id, passage, tokens, offsets, question_tokens, answers, spans)
+
+
+def _answer_span(
+    place: str, passage: str, offsets: Iterable[tuple[int, int]], answer: str, start: int
+) -> tuple[int, int]:
+    """The first and the last token that share characters with an answer."""
+    if not answer.strip():
+        raise ValueError(f"{place}: the answer {answer[:_MAX_SHOWN]!r} has no token.")
+    end = start + len(answer)
+    if start < 0 or passage[start:end] != answer:
+        there = passage[max(start, 0) : max(end, 0)]
+        raise ValueError(
+            f"{place}: the answer {answer[:_MAX_SHOWN]!r} is not at `answer_start` {start} of its "
+            f"passage, where {there[:_MAX_SHOWN]!r} is. `answer_start` counts code points from 0."
+        )
+    covering = [
+        place for place, (first, last) in enumerate(offsets) if first < end and last > start
+    ]
+    return covering[0], covering[-1]
+
+
+def _text(place: str, row: Any, field: str) -> tuple[str, list[str], list[tuple[int, int]]]:
+    """A text, its tokens, and the offsets of these."""
+    text = _field(place, row, field, str)
+    tokens = tokens_with_offsets(text)
+    if not tokens:
+        raise ValueError(f"{place}: `{field}` has no token: {text[:_MAX_SHOWN]!r}.")
+    return text, [token.text for token in tokens], [(token.start, token.end) for token in tokens]
+
+
+def _objects(place: str, row: Any, field: str) -> Iterator[tuple[str, Any]]:
+    """The items of the list `field`, each with its place in the file."""
+    for index, item in enumerate(_field(place, row, field, list)):
+        yield f"{place}, {field}[{index}]", item
+
+
+def _field(place: str, row: Any, field: str, kind: type) -> Any:
+    if not isinstance(row, dict):
+        raise ValueError(f"{place}: not a JSON object: {repr(row)[:_MAX_SHOWN]}.")
+    value = row.get(field)
+    if type(value) is not kind:  # True is no integer
+        fields = ", ".join(row)[:_MAX_SHOWN] or "none"
+        raise ValueError(f"{place}: the {_KINDS[kind]} `{field}` is missing. Fields: {fields}.")
+    return value

@@ -1,28 +1,63 @@
-"""Semantic roles: the roles of tokens for a predicate of their sentence."""
+"""Semantic roles: columns of PropBank ─► one proposition per predicate ─► scores and output."""
 
 import itertools
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from absl import logging
 
+from elmo_tf.tasks.reading import naming_row
 from elmo_tf.tasks.scores import role_scores
 from elmo_tf.tasks.semantic_roles.model import SRLTagger
-from elmo_tf.tasks.semantic_roles.reader import (
-    LABELS_FOLLOW,
-    NO_PREDICATE,
-    Proposition,
-    read_proposition_lines,
-    read_propositions,
+from elmo_tf.tasks.tag_schemes import (
+    BRACKETS,
+    TokenError,
+    bio_of_brackets,
+    brackets_of_bio,
+    check_known_tags,
+    scheme_tags,
+    span_types,
 )
-from elmo_tf.tasks.tag_schemes import BRACKETS, brackets_of_bio, scheme_tags, span_types
 from elmo_tf.tasks.task import Task, file_sentences, first_line
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.reading import read_lines
-from elmo_tf.text.sentence_files import format_of
+from elmo_tf.text.sentence_files import (
+    Row,
+    column_sentences,
+    format_of,
+    line_error,
+    warn_of_invalid_utf_8,
+)
 
 MAX_TOKENS = 100  # of training examples; He et al. 2017
 _TO_FIND = -1  # the predicate of a plain sentence
+NO_PREDICATE = "-"
+# Replaces every word in files without the text of the treebank.
+_NO_WORD = "[WORD]"
+
+
+class Proposition(NamedTuple):
+    """A predicate in its sentence, and the roles of the tokens.
+
+    tokens: tokens of the sentence, at least one. Propositions of a sentence share the list.
+    predicate: index of the predicate's token, from 0. None in a sentence without a predicate, which
+        has no tags.
+    tags: one BIO tag per token. The predicate itself has the role `V`: in nearly all data the
+        token at `predicate`, and further tokens of phrasal verbs.
+    lemma: of the predicate, such as `kill`; empty if the file has none.
+    """
+
+    tokens: list[str]
+    predicate: int | None
+    tags: list[str]
+    lemma: str = ""
+
+
+def by_sentence(propositions: Iterable[Proposition]) -> list[list[Proposition]]:
+    """Groups the propositions of each sentence: they share its list of tokens."""
+    groups = itertools.groupby(propositions, key=lambda each: id(each.tokens))
+    return [list(group) for _, group in groups]
 
 
 class SemanticRoles(Task):
@@ -39,23 +74,13 @@ class SemanticRoles(Task):
 
     def _read(self, path, config, known):
         # Roles that the model does not know are allowed, and count as missed.
-        propositions = self.read_inputs(path, config, known)
-        if propositions and is_plain(propositions[0]):
-            propositions = read_propositions(path, all_sentences=True)  # names the line
-        for proposition in propositions:
-            if proposition.predicate is not None and not proposition.tags:
-                sentence = " ".join(proposition.tokens)[:80]
-                raise ValueError(f"{path}: a proposition has no roles: {sentence!r}.")
-        return propositions
+        return read_propositions(path)
 
     def read_inputs(self, path, config, known, format=None, token_column=None):
-        """Reads columns, lines that begin with the index of a predicate, or plain sentences."""
-        line = first_line(path)
-        if format in (None, "text") and _are_propositions(path, line):
-            return read_proposition_lines(path)
+        """Reads columns with roles, whose predicates are kept, or plain sentences."""
         name = format or format_of(path)
-        if name == "conll" or (format is None and _is_row(line)):
-            return read_propositions(path, all_sentences=True)
+        if name == "conll" or (format is None and _is_row(first_line(path))):
+            return read_propositions(path)
         sentences = file_sentences(path, name, token_column)
         return [plain_sentence(sentence.tokens) for sentence in sentences]
 
@@ -89,42 +114,26 @@ class SemanticRoles(Task):
         return self.lines(examples, predicted), _words(examples)
 
     def lines(self, examples, predicted):
-        pairs = zip(examples, predicted, strict=True)
-        # Propositions of a sentence share their list of tokens.
-        for _, group in itertools.groupby(pairs, key=lambda pair: id(pair[0].tokens)):
-            pairs_of_sentence = list(group)
-            tokens = pairs_of_sentence[0][0].tokens
-            propositions = [pair for pair in pairs_of_sentence if pair[0].predicate is not None]
-            verbs = [NO_PREDICATE] * len(tokens)
-            for proposition, _ in propositions:
+        tags = iter(predicted)
+        for group in by_sentence(examples):
+            pairs = [(each, next(tags)) for each in group]
+            pairs = [(each, of_one) for each, of_one in pairs if each.predicate is not None]
+            verbs = [NO_PREDICATE] * len(group[0].tokens)
+            for proposition, _ in pairs:
                 verbs[proposition.predicate] = _verb(proposition)
-            columns = [brackets_of_bio(tags) for _, tags in propositions]
+            columns = [brackets_of_bio(of_one) for _, of_one in pairs]
             yield from map("\t".join, zip(verbs, *columns, strict=True))
             yield ""
 
 
 def plain_sentence(tokens: list[str]) -> Proposition:
     """A sentence whose predicates are to be found."""
-    return Proposition(tokens, _TO_FIND, [], "")
+    return Proposition(tokens, _TO_FIND, [])
 
 
 def is_plain(example: Proposition) -> bool:
     """Whether the predicates of an example are to be found."""
     return example.predicate == _TO_FIND
-
-
-def _are_propositions(path: str, line: str) -> bool:
-    """Whether each line of a file, whose first line is `line`, has the index of a predicate."""
-    fields = line.split()
-    # A number in a sentence of columns is no index.
-    if not fields or not fields[0].isdecimal() or "*" in fields[-1] or fields[1:] == [NO_PREDICATE]:
-        return False
-    lines = (other.split() for other in read_lines(path) if other.strip())
-    if LABELS_FOLLOW in fields or all(other[0].isdecimal() for other in lines):
-        return True
-    message = "%s: read as plain sentences, because not all lines begin with a number, an index."
-    logging.warning(message, path)
-    return False
 
 
 def _is_row(line: str) -> bool:
@@ -136,8 +145,8 @@ def _is_row(line: str) -> bool:
 
 def _words(examples: Sequence[Proposition]) -> Iterable[str]:
     """The tokens of each sentence, which the file of roles lacks."""
-    for _, group in itertools.groupby(examples, key=lambda example: id(example.tokens)):
-        yield from next(group).tokens
+    for group in by_sentence(examples):
+        yield from group[0].tokens
         yield ""
 
 
@@ -145,3 +154,162 @@ def _verb(proposition: Proposition) -> str:
     """The lemma, or else the predicate's token; "[-]" for "-", which marks other tokens."""
     verb = proposition.lemma or proposition.tokens[proposition.predicate]
     return "[-]" if verb == NO_PREDICATE else verb
+
+
+class _Layout(NamedTuple):
+    """The columns of a file, counted from 1.
+
+    token: column of the tokens.
+    lemma: column of the lemma of a predicate.
+    roleset: column of the roleset or lemma of a predicate; `-` for other tokens.
+    roles: column of the first predicate's roles. The columns of the others follow, in order of
+        their tokens.
+    num_after: number of columns after those of the roles.
+    """
+
+    token: int
+    lemma: int
+    roleset: int
+    roles: int
+    num_after: int = 0
+
+
+_LAYOUTS = {
+    "conll2005": _Layout(token=1, lemma=2, roleset=2, roles=3),
+    # The last column has coreference.
+    "conll2012": _Layout(token=4, lemma=7, roleset=8, roles=12, num_after=1),
+    "propbank": _Layout(token=4, lemma=7, roleset=8, roles=9),
+}
+
+
+def read_propositions(path: str | os.PathLike) -> list[Proposition]:
+    """Reads the propositions of columns with roles in brackets, such as `(ARG0*`, `*)`, `(V*)`.
+
+    The numbers of sentences and of those without a predicate are logged. Invalid UTF-8 in tokens is
+    kept byte for byte; a warning counts the sentences that have it.
+
+    Args:
+        path: one token per line, and an empty line between sentences, in the columns of CoNLL-2005,
+            CoNLL-2012 or the PropBank release, as the first sentence has them. `.gz` is
+            decompressed.
+
+    Returns:
+        The propositions of each sentence, in order of their predicates; for a sentence without
+        predicates, an example whose predicate is None.
+
+    Raises:
+        ValueError: the columns are others; lines of a sentence differ in their number of columns; a
+            token is missing; a sentence has not as many columns of roles as predicates; brackets
+            are nested or not balanced; there is no predicate; or see `read_lines`. The message
+            names the line.
+        OSError: the file cannot be read.
+    """
+    propositions: list[Proposition] = []
+    sentences: list[list[str]] = []
+    layout, num_without = None, 0
+    for rows in column_sentences(path, "conll"):
+        layout = layout or _guessed_layout(path, rows)
+        with naming_row(path, rows):
+            tokens = _checked_tokens(rows, layout)
+            of_sentence = _sentence_propositions(rows, layout, tokens)
+        sentences.append(tokens)
+        num_without += not of_sentence
+        propositions += of_sentence or [Proposition(tokens, None, [])]
+    logging.info(
+        "%s: %s sentences, %s of them without a predicate.",
+        *(os.fspath(path), f"{len(sentences):,}", f"{num_without:,}"),
+    )
+    warn_of_invalid_utf_8(path, sentences, "sentences")
+    if num_without == len(sentences):
+        raise ValueError(f"{os.fspath(path)} has no predicates.")
+    return propositions
+
+
+def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> _Layout:
+    if layout := next((layout for layout in _LAYOUTS.values() if _fits(rows, layout)), None):
+        return layout
+    raise line_error(
+        path,
+        rows[0].line,
+        f"the {len(rows[0].fields)} columns of the first sentence fit none of the layouts "
+        f"{', '.join(_LAYOUTS)}: {_shown(rows[0])}. Each predicate needs a column of roles in "
+        "brackets. "
+        "Plain sentences are read by the format text (format, --input-format).",
+    )
+
+
+def _fits(rows: Sequence[Row], layout: _Layout) -> bool:
+    """Whether all rows have the columns that a layout has for the sentence's predicates."""
+    if min(len(row.fields) for row in rows) < layout.roles - 1 + layout.num_after:
+        return False
+    width = layout.roles - 1 + len(_predicates(rows, layout)) + layout.num_after
+    return all(
+        len(row.fields) == width
+        and all(map(BRACKETS.fullmatch, row.fields[layout.roles - 1 : width - layout.num_after]))
+        for row in rows
+    )
+
+
+def _predicates(rows: Sequence[Row], layout: _Layout) -> list[int]:
+    """The positions of the predicates."""
+    rolesets = [row.fields[layout.roleset - 1] for row in rows]
+    return [position for position, name in enumerate(rolesets) if name != NO_PREDICATE]
+
+
+def _sentence_propositions(
+    rows: Sequence[Row], layout: _Layout, tokens: list[str]
+) -> list[Proposition]:
+    """The propositions of a sentence. Raises a `TokenError`."""
+    num_columns = _checked_width(rows, layout) - (layout.roles - 1) - layout.num_after
+    predicates = _predicates(rows, layout)
+    if num_columns != len(predicates):
+        raise TokenError(
+            predicates[num_columns] if num_columns < len(predicates) else 0,
+            f"the sentence has {len(predicates)} predicates (column {layout.roleset}), but "
+            f"{num_columns} columns of roles (from column {layout.roles}).",
+        )
+    propositions = []
+    for column, predicate in enumerate(predicates, start=layout.roles):
+        try:
+            tags = bio_of_brackets([row.fields[column - 1] for row in rows])
+            check_known_tags(tags)
+        except TokenError as error:
+            raise TokenError(error.position, f"column {column}: {error}") from None
+        lemma = rows[predicate].fields[layout.lemma - 1]
+        # Few distinct strings are repeated often: interning saves memory.
+        tags = [sys.intern(tag) for tag in tags]
+        lemma = "" if lemma == NO_PREDICATE else sys.intern(lemma)
+        propositions.append(Proposition(tokens, predicate, tags, lemma))
+    return propositions
+
+
+def _checked_width(rows: Sequence[Row], layout: _Layout) -> int:
+    """The number of columns of a sentence."""
+    first, minimum = rows[0], layout.roles - 1 + layout.num_after
+    width = len(first.fields)
+    for position, row in enumerate(rows):
+        expected = f"line {first.line} has {width}"
+        if width < minimum:
+            expected = f"the layout has at least {minimum}"
+        if width < minimum or len(row.fields) != width:
+            message = f"{len(row.fields)} columns, but {expected}: {_shown(row)}."
+            raise TokenError(position, message)
+    return width
+
+
+def _checked_tokens(rows: Sequence[Row], layout: _Layout) -> list[str]:
+    tokens = [row.fields[layout.token - 1] for row in rows]
+    if "" in tokens:
+        empty = tokens.index("")
+        raise TokenError(empty, f"no token in column {layout.token}: {_shown(rows[empty])}.")
+    if set(tokens) == {_NO_WORD}:
+        raise TokenError(
+            0,
+            f"all tokens are {_NO_WORD}. Insert the words of the treebank first, with the scripts "
+            "of the PropBank release.",
+        )
+    return tokens
+
+
+def _shown(row: Row) -> str:
+    return repr(" ".join(row.fields)[:80])

@@ -11,7 +11,7 @@ from elmo_tf.layers.cell_rnn import CellRNN
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.tag_schemes import constraints_of
-from elmo_tf.tasks.tagging.crf import check_constraints, constrained, zero_weights
+from elmo_tf.tasks.tagging.crf import constrained, zero_weights
 from elmo_tf.tasks.tagging.model import Tagger
 from elmo_tf.tasks.task_model import with_elmo
 from elmo_tf.tasks.text_model import NO_TAG
@@ -85,7 +85,6 @@ class SRLTagger(Tagger):
             "predicate_dim": predicate_dim,
         }
         self.constraints = constraints_of(self.labels, "BIO")
-        check_constraints(self.constraints, len(self.labels))
         dtype = self.dtype_policy
         # Not an `Embedding`: optimizers square each of its sparse gradients before adding those of
         # the same row, and all tokens have one of two rows.

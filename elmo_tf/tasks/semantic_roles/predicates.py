@@ -19,13 +19,17 @@ from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
 from elmo_tf.tasks.ensemble import Ensemble
 from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
-from elmo_tf.tasks.semantic_roles import MAX_TOKENS, SemanticRoles, is_plain
+from elmo_tf.tasks.semantic_roles import (
+    MAX_TOKENS,
+    Proposition,
+    SemanticRoles,
+    by_sentence,
+    is_plain,
+)
 from elmo_tf.tasks.semantic_roles.model import SRLTagger
-from elmo_tf.tasks.semantic_roles.reader import Proposition, by_sentence
 from elmo_tf.tasks.tag_schemes import OUTSIDE
-from elmo_tf.tasks.tagging import Tagging
+from elmo_tf.tasks.tagging import TaggedSentence, Tagging
 from elmo_tf.tasks.tagging.model import CRFTagger, Tagger
-from elmo_tf.tasks.tagging.reader import TaggedSentence
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.reading import decode
 
@@ -84,8 +88,7 @@ def load_predicate_tagger(
         raise ValueError(
             "This model labels the roles of given predicates only: it has no tagger that finds "
             "predicates in plain sentences. Repeat `elmo-tf task train` of its work directory with "
-            "--resume, which trains the missing tagger, or pass predicates: the index of the "
-            "predicate's token, from 0, before each sentence."
+            "--resume, which trains the missing tagger, or pass columns with predicates."
         )
     models = load_models([Path(each, PREDICATES_FOLDER) for each in workdirs], bilm)
     return Ensemble(models, list(map(os.fspath, workdirs))) if workdirs[1:] else models[0]
@@ -145,7 +148,7 @@ class PropositionTagger:
             tokens = [decode(token) for token in row if token]
             pairs = [pair for pair in zip(predicates.tolist(), roles, strict=True) if pair[1]]
             propositions.append(
-                [Proposition(tokens, place, decode(tags).split(" "), "") for place, tags in pairs]
+                [Proposition(tokens, place, decode(tags).split(" ")) for place, tags in pairs]
             )
         return propositions
 

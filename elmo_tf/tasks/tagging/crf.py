@@ -54,8 +54,7 @@ class CRF(keras.layers.Layer):
         tokens.
 
     Raises:
-        ValueError: `num_tags` is below 1, `constraints` allow no sequence of some length, or the
-            number of tags of `constraints` or `emissions` is not `num_tags`.
+        ValueError: the number of tags of `emissions` is not `num_tags`.
 
     Source: Lafferty et al. 2001; Lample et al. 2016, section 2.2.
     """
@@ -64,8 +63,6 @@ class CRF(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_tags = num_tags
         self.constraints = None if constraints is None else TagConstraints(*constraints)
-        if self.constraints is not None:
-            check_constraints(self.constraints, num_tags)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -158,25 +155,6 @@ def constrained(weights: CRFWeights, constraints: TagConstraints | None) -> CRFW
             for weight, allowed in zip(weights, constraints, strict=True)
         )
     )
-
-
-def check_constraints(constraints: TagConstraints, num_tags: int) -> None:
-    """Checks that constraints are for `num_tags` tags and allow a sequence of every length."""
-    sizes = {*map(len, constraints), *map(len, constraints.between)}
-    if sizes != {num_tags}:
-        raise ValueError(
-            f"`constraints` must be for {num_tags} tags. Received: constraints for "
-            f"{', '.join(map(str, sorted(sizes)))}."
-        )
-    reached, between, last = (np.asarray(each, bool) for each in constraints)
-    # The set of reachable tags repeats before twice as many tokens as there are tags.
-    for num_tokens in range(1, 2 * len(reached) + 2):
-        if not (reached & last).any():
-            raise ValueError(
-                f"`constraints` allow no sequence of {num_tokens} tags. Is the tag O (outside of "
-                "all spans) among the labels?"
-            )
-        reached = reached @ between
 
 
 def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:

@@ -1,8 +1,6 @@
 import random
 
-import pytest
-
-from elmo_tf.tasks.coreference.reader import Document, coreference_column, read_documents
+from elmo_tf.tasks.coreference import Document, coreference_column, read_documents
 from task_files import document as columns
 
 CONLL_2012 = """#begin document (nw/wsj_0001); part 000
@@ -106,13 +104,3 @@ def draw_entity(draw, num_tokens):
         if not any(i < first < j < last or first < i < last < j for i, j in mentions):
             mentions.add((first, last))
     return list(mentions)
-
-
-def test_entities_that_brackets_cannot_express_are_refused():
-    sentences = [["a", "b"], ["c", "d"]]
-
-    with pytest.raises(ValueError, match=r"mentions \(0, 2\) and \(1, 3\) of an entity cross"):
-        coreference_column([[(1, 3), (0, 2)]], sentences)
-    for mention in ((3, 4), (-1, 0), (2, 1)):
-        with pytest.raises(ValueError, match=r"\) is not in the document of 4 tokens"):
-            coreference_column([[(0, 0)], [mention]], sentences)

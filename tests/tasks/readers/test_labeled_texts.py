@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from elmo_tf.tasks.classification.reader import (
+from elmo_tf.tasks.classification import (
     LabeledText,
     read_labeled,
     read_sentiment,
     read_trees,
 )
-from elmo_tf.tasks.entailment.reader import LabeledPair, read_pairs
+from elmo_tf.tasks.entailment import LabeledPair, read_pairs
 
 TREE = r"(3 (2 (2 The) (1 -LRB-)) (4 (3 co-writer\/director) (2 2\*2)))"
 PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
@@ -125,14 +125,6 @@ def test_columns_of_labeled_texts_have_other_names_or_numbers(file):
     assert read_labeled(path, text_column="review") == texts
     assert read_labeled(path, 3, "label") == texts  # one of them by name: there is a header
     assert read_labeled(file("plain.tsv", *rows), 3, 2) == texts
-
-
-def test_a_header_that_is_read_as_an_example_is_warned_of(file, caplog):
-    rows = ["good,a", "bad,b", "good,c", "bad,d"]
-    read_labeled(file("a.csv", *rows), 2, 1)
-    assert not caplog.text
-    read_labeled(file("b.csv", "label,text", *rows), 2, 1)
-    assert "b.csv, line 1: no other example has the label 'label'." in caplog.text
 
 
 def test_without_labels_the_column_of_the_text_is_enough(file):

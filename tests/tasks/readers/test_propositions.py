@@ -2,12 +2,7 @@ import random
 
 import pytest
 
-from elmo_tf.tasks.semantic_roles.reader import (
-    Layout,
-    Proposition,
-    read_proposition_lines,
-    read_propositions,
-)
+from elmo_tf.tasks.semantic_roles import Proposition, read_propositions
 from elmo_tf.tasks.tag_schemes import Span, bio_of_brackets, brackets_of_bio, tags_of
 
 TOKENS = ["My", "cats", "love", "to", "wake", "up"]
@@ -47,25 +42,16 @@ a.xml\t1\t0\tYes\tUH\t*\t-\t-
 FILES = {"conll2005": CONLL_2005, "conll2012": CONLL_2012, "propbank": PROPBANK}
 
 
-@pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.parametrize("name", list(FILES))
-def test_each_layout_has_a_proposition_per_predicate(file, name, is_named):
-    propositions = read_propositions(file(FILES[name]), name if is_named else None)
+def test_each_layout_has_a_proposition_per_predicate(file, name):
+    propositions = read_propositions(file(FILES[name]))
 
-    has_rolesets = name != "conll2005"
     assert propositions == [
-        Proposition(TOKENS, 2, LOVE, "love.01" if has_rolesets else "love", "love"),
-        Proposition(TOKENS, 4, WAKE, "wake.02" if has_rolesets else "wake", "wake"),
+        Proposition(TOKENS, 2, LOVE, "love"),
+        Proposition(TOKENS, 4, WAKE, "wake"),
+        Proposition(["Yes"], None, []),
     ]
     assert propositions[0].tokens is propositions[1].tokens
-
-
-def test_other_columns_can_be_given(file):
-    path = file("0 ran run I *\n1 I - He (A0*)\n", "a.txt")
-
-    (proposition,) = read_propositions(path, Layout(token=4, roleset=3, roles=5))
-
-    assert proposition == Proposition(["I", "He"], 0, ["O", "B-A0"], "run")
 
 
 def test_a_hyphen_in_the_column_of_lemmas_is_no_lemma(file):
@@ -73,7 +59,7 @@ def test_a_hyphen_in_the_column_of_lemmas_is_no_lemma(file):
         file(PROPBANK.replace("love\tlove.01\t(V*)\t*", "-\tlove.01\t(V*)\t*"))
     )[:1]
 
-    assert (proposition.roleset, proposition.lemma) == ("love.01", "")
+    assert (proposition.predicate, proposition.lemma) == (2, "")
 
 
 def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
@@ -83,17 +69,17 @@ def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
 
     (proposition,) = read_propositions(file("\n".join(rows)))
 
-    assert (proposition.predicate, proposition.roleset) == (3, "go.01")
+    assert (proposition.predicate, proposition.lemma) == (3, "go")
 
 
-def test_sentences_without_a_predicate_are_counted_and_examples_on_request(file, caplog):
+def test_sentences_without_a_predicate_are_counted_and_examples(file, caplog):
     caplog.set_level("INFO", logger="absl")
     path = file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n")
 
-    first, second = read_propositions(path, all_sentences=True)
+    first, second = read_propositions(path)
 
-    assert first == (["Rain", "!"], None, [], "", "")
-    assert read_propositions(path) == [second]
+    assert first == (["Rain", "!"], None, [], "")
+    assert second.predicate == 1
     assert "file.conll: 2 sentences, 1 of them without a predicate." in caplog.text
 
 
@@ -101,18 +87,6 @@ def test_the_predicate_and_its_role_may_stand_at_different_tokens(file):
     (proposition,) = read_propositions(file("up - *\nset set *\nit - (V*)\n"))
 
     assert (proposition.predicate, proposition.tags) == (1, ["O", "O", "B-V"])
-
-
-def test_lines_have_the_predicate_the_tokens_and_perhaps_tags(file):
-    lines = "2 My cats love hats . ||| B-A0 I-A0 B-V B-A1 O\n\n0 Go now |||\n1 He left\n"
-
-    assert read_proposition_lines(file(lines)) == [
-        Proposition(
-            ["My", "cats", "love", "hats", "."], 2, ["B-A0", "I-A0", "B-V", "B-A1", "O"], ""
-        ),
-        Proposition(["Go", "now"], 0, [], ""),
-        Proposition(["He", "left"], 1, [], ""),
-    ]
 
 
 def test_brackets_and_bio_are_inverse():

@@ -3,12 +3,12 @@
 import pytest
 
 from development_data import shared
-from elmo_tf.tasks.classification.reader import read_sentiment
-from elmo_tf.tasks.coreference.reader import read_documents
-from elmo_tf.tasks.entailment.reader import read_pairs
-from elmo_tf.tasks.question_answering.reader import read_questions
-from elmo_tf.tasks.semantic_roles.reader import read_propositions
-from elmo_tf.tasks.tagging.reader import read_tagged
+from elmo_tf.tasks.classification import read_sentiment
+from elmo_tf.tasks.coreference import read_documents
+from elmo_tf.tasks.entailment import read_pairs
+from elmo_tf.tasks.question_answering import read_questions
+from elmo_tf.tasks.semantic_roles import read_propositions
+from elmo_tf.tasks.tagging import read_tagged
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from elmo_tf.tasks.tagging.reader import read_tagged
         (read_sentiment, "sst/dev.txt", 1101, ""),
         (read_pairs, "nli/snli/dev.jsonl", 983, ""),
         (read_pairs, "nli/snli_cad/train.tsv", 1666, ""),
-        (read_questions, "squad/dev.json", 1374, "37 of 4,906 answers begin or end within a token"),
+        (read_questions, "squad/dev.json", 1374, ""),
         (read_propositions, "srl/dev.gold_conll", 4960, ""),
     ],
 )

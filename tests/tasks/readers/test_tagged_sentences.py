@@ -1,4 +1,4 @@
-from elmo_tf.tasks.tagging.reader import read_tagged
+from elmo_tf.tasks.tagging import read_tagged
 
 UNIVERSAL = """# text = du bon
 1-2\tdu\t_\t_\t_

@@ -8,22 +8,21 @@ from pathlib import Path
 import pytest
 
 from elmo_tf.tasks import PropositionTagger
-from elmo_tf.tasks.coreference.reader import read_documents
+from elmo_tf.tasks.coreference import read_documents
 from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.scores import found_role_scores
 from elmo_tf.tasks.semantic_roles.predicates import load_predicate_tagger, tags_by_predicate
-from elmo_tf.tasks.semantic_roles.reader import read_propositions
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from task_files import (
     FILES,
     PAIRS,
-    PROPS,
     SQUAD,
     SRL,
     TREES,
     config_of,
     sentences,
     written_found_scores,
+    written_propositions,
 )
 
 DROPOUT = {"dropout": 0.3, "elmo_dropout": 0.3}
@@ -41,7 +40,7 @@ SETTINGS = {
 # The predictions in an output file.
 WRITTEN = {
     "squad": lambda path: [*json.loads(path.read_text()).values()],
-    "srl": lambda path: [each.tags for each in read_propositions(path, PROPS, True)],
+    "srl": lambda path: [each.tags or None for each in written_propositions(path)],
     "coref": lambda path: [document.entities for document in read_documents(path)],
 }
 
@@ -60,13 +59,11 @@ def trained(run, tmp_path_factory, eager_module):
 
 @pytest.fixture
 def predicted(trained, tmp_path):
-    """A function that predicts files with these contents; returns the number and the lines."""
+    """A function that predicts a file with this content; returns the number and the lines."""
 
-    def predict(task, *contents, name="in.txt"):
-        paths = [tmp_path / f"{place}_{name}" for place in range(len(contents))]
-        for path, content in zip(paths, contents, strict=True):
-            path.write_text(content)
-        number = predict_task(trained(task)[0], paths, tmp_path / "out", overwrite=True)
+    def predict(task, content, name="in.txt"):
+        (tmp_path / name).write_text(content)
+        number = predict_task(trained(task)[0], tmp_path / name, tmp_path / "out", overwrite=True)
         return number, (tmp_path / "out").read_text().splitlines()
 
     return predict
@@ -154,14 +151,12 @@ def test_old_runs_refuse_plain_sentences_until_they_are_resumed(trained, run, tm
 @pytest.mark.parametrize(
     ("content", "name", "predicates"),
     [
-        ("Cats sleep .\n2 cats\n", "in.txt", [-1, -1]),
-        ("2024 was good .\n\nIt - was\n", "in.txt", [-1, -1, -1]),
+        ("Cats sleep .\n\n2 cats - \n", "in.txt", [-1, -1, -1]),
         ("# text = It is\n1\tIt\n2\tis\n", "in.conllu", [-1]),
-        ("1 Cats sleep\n0 Sleep\n", "in.txt", [1, 0]),
         ("#begin document x\nCats - (A0*)\nsleep sleep (V*)\n", "in.txt", [1]),
     ],
 )
-def test_sentences_lines_and_columns_are_told_apart(content, name, predicates, tmp_path):
+def test_sentences_and_columns_are_told_apart(content, name, predicates, tmp_path):
     srl = TASKS["srl"]()
     (tmp_path / name).write_text(content)
 
@@ -181,7 +176,7 @@ def test_files_with_other_columns_refuse_a_token_column(trained, task, files, tm
 
 @pytest.mark.parametrize("task", ["ner", "sst", "classify"])
 def test_texts_are_predicted_in_their_order(predicted, trained, task):
-    number, lines = predicted(task, "a good film\n\n", "a bad film\n")
+    number, lines = predicted(task, "a good film\n\na bad film\n")
 
     assert number == 3
     columns = [line.split("\t") for line in lines]
@@ -229,37 +224,32 @@ def test_predicted_answers_are_substrings_of_the_passage(predicted, trained, tmp
     for paragraph in questions["data"][0]["paragraphs"]:
         for question in paragraph["qas"]:
             del question["answers"]
-    unanswered = json.dumps(questions)
 
-    number, (line,) = predicted("squad", unanswered, unanswered.replace('"id": "', '"id": "more_'))
+    number, (line,) = predicted("squad", json.dumps(questions))
 
     answers = json.loads(line)
-    names = ["where", "who", "longer"]
-    assert list(answers) == [*names, *(f"more_{name}" for name in names)]
+    assert list(answers) == ["where", "who", "longer"]
     assert number == len(answers)
     assert answers["where"] in SQUAD["data"][0]["paragraphs"][0]["context"]
-    assert answers["longer"] == answers["more_longer"] == "Bonn"
+    assert answers["longer"] == "Bonn"
     with pytest.raises(ValueError, match=r"question 'where' has no answer"):
-        evaluate_task(trained("squad")[0], [tmp_path / "0_in.txt"])
-    with pytest.raises(ValueError, match=r"Question 'where' is in several files of "):
-        predicted("squad", unanswered, unanswered)
+        evaluate_task(trained("squad")[0], [tmp_path / "in.txt"])
 
 
-def test_roles_of_lines_and_columns_are_joined_with_their_words(predicted, trained, tmp_path):
-    number, lines = predicted("srl", "1 Cats - hats\n\n0 Sleep !\n", SRL)
+def test_roles_have_all_sentences_and_their_words(predicted, trained, tmp_path):
+    content = f"Cats - *\nrun run (V*)\nhats - *\n\n{SRL}"
+    number, lines = predicted("srl", content)
 
-    assert number == 5  # sentences without a predicate are kept, but not counted
+    assert number == 4  # sentences without a predicate are kept, but not counted
     rows = [line.split("\t") for line in lines]
-    of_srl = [line.split()[1:2] for line in SRL.rstrip().splitlines()]
-    verbs = [["-"], ["[-]"], ["-"], [], ["Sleep"], ["-"], [], *of_srl, []]
-    assert [row[:1] for row in rows] == [verb or [""] for verb in verbs]
-    assert [len(row) for row in rows] == [2, 2, 2, 1, 2, 2, 1, 3, 3, 3, 3, 1, 1, 1, 1, 2, 2, 1]
+    verbs = [line.split()[1:2] or [""] for line in SRL.rstrip().splitlines()]
+    assert [row[:1] for row in rows] == [["-"], ["run"], ["-"], [""], *verbs, [""]]
+    assert [len(row) for row in rows] == [2, 2, 2, 1, 3, 3, 3, 3, 1, 1, 1, 1, 2, 2, 1]
     words = (tmp_path / "out.words").read_text().splitlines()
-    assert words[:7] == ["Cats", "-", "hats", "", "Sleep", "!", ""]
-    assert words[7:] == [*(line.partition(" ")[0] for line in SRL.rstrip().splitlines()), ""]
+    assert words == [*(line.partition(" ")[0] for line in content.rstrip().splitlines()), ""]
     (tmp_path / "out").unlink()
     with pytest.raises(FileExistsError, match=r"out\.words"):
-        predict_task(trained("srl")[0], tmp_path / "0_in.txt", tmp_path / "out")
+        predict_task(trained("srl")[0], tmp_path / "in.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -275,7 +265,8 @@ def test_written_roles_are_read_again_with_the_same_tags(tmp_path):
 
     first = ["-\t(A0*)\t*", "love\t(A1*\t(A0*)", "-\t*)\t(V*", "sleep\t(C-A1*)\t*)", ""]
     assert lines[:5] == first
-    (tmp_path / "out").write_text("\n".join(lines))
+    for name, content in zip(("out", "out.words"), srl.outputs(examples, tags), strict=True):
+        (tmp_path / name).write_text("\n".join(content))
     tags[1][1] = "B-A0"
     assert WRITTEN["srl"](tmp_path / "out") == tags
 
@@ -291,21 +282,14 @@ def test_columns_may_begin_with_a_number_and_unknown_roles_count_as_missed(train
     assert (unknown["recall"], unknown["arguments"]) == (0, 1)
 
 
-def test_files_of_text_are_predicted_as_different_documents(predicted, tmp_path):
-    marked = FILES["coref"][1]
-    text = "Anna saw Bonn .\nShe likes it .\n\nRain\n"
-
-    number, _ = predicted("coref", text, marked, "She likes it .\n")
+def test_text_is_predicted_as_different_documents(predicted, tmp_path):
+    number, _ = predicted("coref", "Anna saw Bonn .\nShe likes it .\n\nRain\n")
 
     documents = read_documents(tmp_path / "out")
-    gold = read_documents(tmp_path / "1_in.txt")
-    names = ["document_0", "document_1", *(document.name for document in gold), "document_2"]
-    assert [document.name for document in documents] == names
+    assert [document.name for document in documents] == ["document_0", "document_1"]
     assert number == len(documents)
     assert " ".join(documents[0].sentences[1]) == "She likes it ."
     assert documents[1].sentences == [["Rain"]]
-    with pytest.raises(ValueError, match=r"Document 'nw/cats', part '000', is in several files"):
-        predicted("coref", marked, marked)
 
 
 def test_long_examples_are_left_out_of_training(files, caplog):

@@ -1,16 +1,14 @@
 """Task models trained on a few lines, with a biLM of a few weights."""
 
 import json
-from contextlib import nullcontext
 
 import pytest
 
 from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.registry import TASKS
-from elmo_tf.trainers.tasks.new_layers import new_embeddings
+from elmo_tf.tasks.task import new_embeddings
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.training import _rank, _sample, train_task
-from task_files import NER, SMALL, config_of, sentences
+from task_files import NER, SMALL, sentences
 
 
 def losses(record):
@@ -29,26 +27,13 @@ def test_named_entities_are_learnt(ner):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_path, caplog):
-    (tmp_path / "in.txt").write_text(NER.replace("lives O", "lives B-LOC"))
+def test_columns_are_predicted_by_format_and_raw_text_is_reported(ner, tmp_path, caplog):
+    (tmp_path / "in.txt").write_text(NER)
     out = tmp_path / "out.conll"
-
-    with pytest.raises(ValueError, match=r"each line ends in a label .*--input-format"):
-        predict_task(ner[0], tmp_path / "in.txt", out)
-    known = ["NN", ".", "O"]
-    for text, is_refused in (
-        ("cat NN\n. .\n", True),
-        ("the cat .\na dog .\n", False),
-        ("cat O\nthe cat is O\n", False),
-    ):
-        (tmp_path / "text.txt").write_text(text)
-        refused = pytest.raises(ValueError, match="If the file has columns")
-        with refused if is_refused else nullcontext():
-            TASKS["pos"]().read_inputs(str(tmp_path / "text.txt"), config_of("pos"), known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
-    assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
+    assert predict_task(ner[0], tmp_path / "in.txt", out, overwrite=True) == 12
     assert "look like raw text" not in caplog.text
     (tmp_path / "raw.txt").write_text("Anna lives here.\n")
     assert predict_task(ner[0], tmp_path / "raw.txt", out, overwrite=True) == 1
