@@ -19,7 +19,6 @@ WRONG = [
     ("classifier", {"placement": "top"}, "`placement` must be one of input, output, both, none"),
     ("tagger", {"units": ()}, "`units` must have one width per biLSTM"),
     ("tagger", {"labels": ["O", "X-PER"]}, "'X-PER' is not a tag of BIO"),
-    ("tagger", {"labels": ["B-X", "L-X"], "scheme": "BIOUL"}, "no sequence of 1 tags. Is the"),
     ("srl", {"labels": ["O", "A0"]}, "'A0' is not a tag of BIO"),
     ("coref", {"placement": "output"}, "`placement` must be input or none"),
     ("coref", {"span_ratio": 0.0}, r"`span_ratio` must be a number above 0. Received: 0\.0"),

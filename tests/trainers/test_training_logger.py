@@ -45,7 +45,7 @@ def watched(tmp_path_factory, settings, text, replace_losses):
 
 
 def test_the_log_has_rates_and_seconds_and_tensorboard_has_the_log_and_perplexities(watched):
-    rates = [0.1, 0.2, *[0.2] * 4]
+    rates = [0.1, 0.15, *[0.2] * 4]
     assert [entry["learning_rate"] for entry in watched.log] == pytest.approx(rates)
     assert all(0 < entry["seconds"] < 60 for entry in watched.log)
     board = read_board(watched.workdir / "tensorboard")

@@ -12,19 +12,19 @@ from elmo_tf.tasks.tagging import read_tagged
 
 
 @pytest.mark.parametrize(
-    ("reader", "path", "number", "logged"),
+    ("reader", "path", "number"),
     [
-        (read_tagged, "pos/de_gsd/de_gsd-ud-dev.conllu", 799, ""),
-        (read_sentiment, "sst/dev.txt", 1101, ""),
-        (read_pairs, "nli/snli/dev.jsonl", 983, ""),
-        (read_pairs, "nli/snli_cad/train.tsv", 1666, ""),
-        (read_questions, "squad/dev.json", 1374, ""),
-        (read_propositions, "srl/dev.gold_conll", 4960, ""),
+        (read_tagged, "pos/de_gsd/de_gsd-ud-dev.conllu", 799),
+        (read_sentiment, "sst/dev.txt", 1101),
+        (read_pairs, "nli/snli/dev.jsonl", 983),
+        (read_pairs, "nli/snli_cad/train.tsv", 1666),
+        (read_questions, "squad/dev.json", 1374),
+        # Propositions, and sentences without a predicate.
+        (read_propositions, "srl/dev.gold_conll", 4960 + 434),
     ],
 )
-def test_published_files_are_read(reader, path, number, logged, caplog):
+def test_published_files_are_read(reader, path, number):
     assert len(reader(shared("data", path))) == number
-    assert logged in caplog.text
 
 
 def test_published_documents_have_all_entities():

@@ -268,7 +268,7 @@ def test_written_roles_are_read_again_with_the_same_tags(tmp_path):
     for name, content in zip(("out", "out.words"), srl.outputs(examples, tags), strict=True):
         (tmp_path / name).write_text("\n".join(content))
     tags[1][1] = "B-A0"
-    assert WRITTEN["srl"](tmp_path / "out") == tags
+    assert WRITTEN["srl"](tmp_path / "out") == [each or None for each in tags]
 
 
 def test_columns_may_begin_with_a_number_and_unknown_roles_count_as_missed(trained, tmp_path):

@@ -69,7 +69,7 @@ def test_a_run_killed_at_any_time_resumes_to_the_scores_of_an_uninterrupted_run(
     # During the first epoch, after the model of the second was written, and in the fourth.
     for owner, name, epoch in (
         (training._Epochs, "on_train_batch_end", 0),
-        (training.TaskState, "save", 2),
+        (training._State, "save", 2),
         (training._Epochs, "on_train_batch_end", 3),
     ):
         with monkeypatch.context() as patch:
