@@ -75,9 +75,6 @@ class MorphemeMeans(VectorSource):
         self.num_layers, self.dim = embedder.num_layers, embedder.dim
         self._embedder, self._tokenizer = embedder, tokenizer
 
-    def check(self, sentences: Iterable[Sequence[str]]) -> None:
-        pass  # every sentence has vectors
-
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         pieces, copy = itertools.tee(map(self._pieces, sentences))
         arrays = self._embedder.embed(tokens for tokens, _, _ in copy)

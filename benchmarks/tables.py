@@ -39,7 +39,7 @@ def accuracies(found: Sequence[Any], parts: Sequence[str]) -> list[str]:
 
 def in_context(found: dict[str, Any]) -> str:
     """A token in bold, with 8 tokens on each side."""
-    from elmo_tf.evaluation import visible_text
+    from elmo_tf.evaluation import neighbors
 
     tokens = found["sentence"].split(" ")
-    return visible_text.in_context(tokens, found["position"])
+    return neighbors.in_context(tokens, found["position"])

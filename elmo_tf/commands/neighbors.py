@@ -125,7 +125,7 @@ def _markdown(content: Mapping[str, Any]) -> str:
 
 def _marked(occurrence: Mapping[str, Any]) -> tuple[str, str]:
     """A token in its context, and where it is from."""
-    from elmo_tf.evaluation.visible_text import in_context, visible
+    from elmo_tf.evaluation.neighbors import in_context, visible
 
     tokens, file = occurrence["sentence"].split(" "), occurrence["file"]
     origin = "from --sentence" if file is None else f"{os.path.basename(file)}:{occurrence['line']}"

@@ -53,7 +53,7 @@ def probe(
     report.check()
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.probing import check_tags, probe, sampled
+    from elmo_tf.evaluation.probing import check_tags, probe
     from elmo_tf.extras import require_extra
     from elmo_tf.tasks.tagging import read_tagged
 
@@ -65,21 +65,17 @@ def probe(
         [sentence for file in files for sentence in read_tagged(file, *columns)]
         for files in (train, test)
     )
-    training = sampled(training, max_train_tokens, seed)
     check_tags(training, tests)
-    for source in sources.values():
-        source.check(one.tokens for one in (*training, *tests))
-    embedder = Embedder(model, "all", precision)
     limits = {"max_iterations": max_iterations, "max_train_tokens": max_train_tokens, "seed": seed}
-    results = {
-        name: probe(source, training, tests, **limits)
-        for name, source in {"": embedder, **sources}.items()
-    }
+    # Files first: they may lack a sentence, which is an error before the model is loaded.
+    of_files = {name: probe(one, training, tests, **limits) for name, one in sources.items()}
+    embedder = Embedder(model, "all", precision)
+    results = {"": probe(embedder, training, tests, **limits), **of_files}
     content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
     content |= {"input_format": input_format, "token_column": token_column}
     content |= {"tag_column": tag_column, **limits, **results[""]}
-    if sources:
-        content["vectors"] = {name: results[name] for name in sources}
+    if of_files:
+        content["vectors"] = of_files
     report.write(content, lambda: _markdown(results))
 
 

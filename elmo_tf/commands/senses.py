@@ -1,7 +1,6 @@
 """The subcommand `senses`: sense-annotated text ─► F1 of word sense disambiguation by layer."""
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 from elmo_tf.commands.options import (
@@ -56,7 +55,7 @@ def senses(
         read_sense_corpus,
         write_keys,
     )
-    from elmo_tf.evaluation.senses import evaluate_senses, tested_lemmas, with_instances
+    from elmo_tf.evaluation.senses import evaluate_senses
     from elmo_tf.files import atomic_directory, refuse_directory
 
     if predictions is not None:
@@ -69,15 +68,11 @@ def senses(
     senses_of_lemmas = read_inventory(inventory)
     training = [sentence for path in train for sentence in read_sense_corpus(path)]
     tests = {name: read_sense_corpus(path) for name, path in zip(names, test, strict=True)}
-    lemmas = tested_lemmas(tests)
-    for source in sources.values():
-        embedded = with_instances(chain(training, *tests.values()), lemmas)
-        source.check(sentence.tokens for sentence in embedded)
+    texts = training, tests, senses_of_lemmas
+    # Files first: they may lack a sentence, which is an error before the model is loaded.
+    of_files = {name: evaluate_senses(source, *texts) for name, source in sources.items()}
     embedder = Embedder(model, "all", precision, batch_tokens)
-    results = {
-        name: evaluate_senses(source, training, tests, senses_of_lemmas)
-        for name, source in {"": embedder, **sources}.items()
-    }
+    results = {"": evaluate_senses(embedder, *texts), **of_files}
     answers = [result.pop("answers") for result in results.values()]
     if predictions is not None:
         with atomic_directory(predictions, report.overwrite, _KEY_FILES) as part:
@@ -86,8 +81,8 @@ def senses(
                     write_keys(part / f"{name}.{method}.key.txt", keys)
     content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
     content |= {"inventory": inventory, **results[""]}
-    if sources:
-        content["vectors"] = {name: results[name] for name in sources}
+    if of_files:
+        content["vectors"] = of_files
     report.write(content, lambda: _markdown(results))
 
 

@@ -37,11 +37,6 @@ def substitutes(
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import substitutes
 
-    for sentence in sentences:
-        if sentence != STDIN and not position and not _unmarked(sentence)[1]:
-            raise WrongCallError(
-                f"mark a token of {sentence!r} as **token**, or name its position (--position)"
-            )
     queries = list(_queries(sentences, position))
     model = load_language_model(checkpoint)
     found = substitutes(model, *zip(*queries, strict=True), top)
@@ -62,23 +57,13 @@ def _queries(
     from elmo_tf.text.counting import reported_lines
 
     for sentence in sentences:
-        if sentence != STDIN:
-            yield _query(sentence, positions, f"{sentence!r}: " if len(sentences) > 1 else "")
-            continue
-        for number, line in enumerate(reported_lines([sys.stdin.buffer]), start=1):
-            is_empty = not line.strip()
-            yield ([], []) if is_empty else _query(line, positions, f"<stdin>, line {number}: ")
-
-
-def _query(sentence: str, positions: Sequence[int], place: str) -> tuple[list[str], Sequence[int]]:
-    from elmo_tf.evaluation.scoring import check_position
-
-    tokens, positions = (sentence.split(), positions) if positions else _unmarked(sentence)
-    if not positions:
-        raise ValueError(f"{place}no token is marked as **token**. Mark one, or add --position.")
-    for position in positions:
-        check_position(f"{place}--position", position, len(tokens))
-    return tokens, positions
+        for line in reported_lines([sys.stdin.buffer]) if sentence == STDIN else [sentence]:
+            tokens, places = (line.split(), positions) if positions else _unmarked(line)
+            if tokens and not places:
+                raise WrongCallError(
+                    f"mark a token of {line!r} as **token**, or name its position (--position)"
+                )
+            yield tokens, places if tokens else ()
 
 
 def _unmarked(sentence: str) -> tuple[list[str], list[int]]:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from elmo_tf.text.counting import reported_lines
 
 _TOKENS_PER_BLOCK = 8_192
 _MAX_CLUSTERED = 100
+# Control characters, line and paragraph separators, and surrogates (invalid bytes).
+_INVISIBLE = {"Cc", "Zl", "Zp", "Cs"}
 
 # The distinct sentences of a text, tokens joined by spaces, with file and line (from 1).
 Text = Mapping[str, tuple[str, int]]
@@ -198,3 +201,24 @@ def _merged(
         near = occurrences[place]._replace(similarity=float(cosines[place]))
         found.setdefault(near.token if by_word else tuple(near.tokens), near)
     return dict(sorted(found.items(), key=lambda pair: -pair[1].similarity)[:top_n])
+
+
+def visible(text: str) -> str:
+    r"""Replaces invisible characters by escapes such as `\t`, `\n`, `\x85` and `\udcff`.
+
+    Joiners, as in Persian and in emoji, are kept.
+    """
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in _INVISIBLE
+        else character
+        for character in text
+    )
+
+
+def in_context(tokens: Sequence[str], position: int, width: int = 8) -> str:
+    """A token in bold, with up to `width` tokens on each side, for a cell of a Markdown table."""
+    first, end = max(0, position - width), position + width + 1
+    words = [*tokens[first:position], f"**{tokens[position]}**", *tokens[position + 1 : end]]
+    cut = " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
+    return visible(cut).replace("|", "\\|")

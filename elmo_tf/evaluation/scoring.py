@@ -168,8 +168,7 @@ def substitutes(
         For each sentence, for each position a list of `Substitute`, the best first.
 
     Raises:
-        TypeError: `sentences` is one string or a table, a sentence is not text, a position is not
-            an integer, or `exclude` is one string.
+        TypeError: `sentences` is one string or a table, or a sentence is not text.
         ValueError: a position is outside its sentence, `sentences` and `positions` differ in
             length, or `top_n` or `batch_tokens` is below 1.
 
@@ -179,10 +178,6 @@ def substitutes(
     if min(batch_tokens, top_n) < 1:
         raise ValueError(
             f"`batch_tokens` and `top_n` must be at least 1. Received: {batch_tokens!r}, {top_n!r}"
-        )
-    if isinstance(exclude, str):
-        raise TypeError(
-            f"`exclude` must be several tokens, not one string: {exclude!r}. Pass a list."
         )
     allowed = np.ones(len(model.vocabulary), bool)
     # An unknown token's id would be that of <UNK>.
@@ -195,24 +190,14 @@ def substitutes(
             "positions."
         )
     for index, (tokens, places) in enumerate(zip(token_sequences, positions, strict=True)):
-        name = f"Sentence {index}: `positions`"
-        if not isinstance(places, Iterable):
-            raise TypeError(f"{name} must be a list of integers. Received: {places!r}")
         for place in places:
-            if not isinstance(place, int | np.integer):
-                raise TypeError(f"{name} must be integers. Received: {place!r}")
-            check_position(name, place, len(tokens))
+            if not 0 <= place < len(tokens):
+                raise ValueError(
+                    f"Sentence {index} has {len(tokens)} tokens: there is no position {place}, "
+                    "counted from 0."
+                )
     queries = zip(token_sequences, positions, strict=True)
     return [*in_batches(queries, batch_tokens, run, lambda query: len(query[0]))]
-
-
-def check_position(argument: str, position: int, num_tokens: int) -> None:
-    """Raises `ValueError` if a position, from 0, is outside a sentence of `num_tokens` tokens."""
-    if not 0 <= position < num_tokens:
-        tokens = {0: "no tokens", 1: "1 token (0)"}.get(
-            num_tokens, f"{num_tokens} tokens (0 to {num_tokens - 1})"
-        )
-        raise ValueError(f"{argument} {position}: the sentence has {tokens}.")
 
 
 def _batch_substitutes(

@@ -58,7 +58,8 @@ def evaluate_senses(
     check_all_layers(embedder)
     if not tests:
         raise ValueError("There is no test set.")
-    lemmas = tested_lemmas(tests)
+    sentences = itertools.chain.from_iterable(tests.values())
+    lemmas = {instance.lemma_pos for sentence in sentences for instance in sentence.instances}
     shown = progress_over(train, len(train), "training", "sentences")
     senses = mean_sense_vectors(instance_vectors(embedder, shown, lemmas), inventory)
     methods = ["first_sense", "most_frequent"]
@@ -77,12 +78,6 @@ def evaluate_senses(
             for method, sense in zip(methods, [first, *found], strict=True):
                 answers[name][method][instance.id] = sense
     return {**f1_table(tests, answers), "answers": answers}
-
-
-def tested_lemmas(tests: Mapping[str, Sequence[SenseSentence]]) -> set[LemmaPos]:
-    """The lemmas of test sets; evaluation only embeds sentences with instances of them."""
-    sentences = itertools.chain.from_iterable(tests.values())
-    return {instance.lemma_pos for sentence in sentences for instance in sentence.instances}
 
 
 def f1_table(tests: Mapping[str, Sequence[SenseSentence]], answers: Answers) -> dict[str, Any]:
@@ -112,15 +107,6 @@ def f1_table(tests: Mapping[str, Sequence[SenseSentence]], answers: Answers) -> 
     return {"instances": {name: len(pairs) for name, pairs in columns.items()}, "f1": scores}
 
 
-def with_instances(
-    sentences: Iterable[SenseSentence], lemmas: Collection[LemmaPos]
-) -> Iterator[SenseSentence]:
-    """Yields the sentences with instances of some lemmas, without other instances."""
-    for tokens, instances in sentences:
-        if found := [instance for instance in instances if instance.lemma_pos in lemmas]:
-            yield SenseSentence(tokens, found)
-
-
 def instance_vectors(
     embedder: Embedder, sentences: Iterable[SenseSentence], lemmas: Collection[LemmaPos]
 ) -> Iterator[tuple[SenseInstance, np.ndarray]]:
@@ -128,8 +114,13 @@ def instance_vectors(
 
     The vectors are (layer, feature). Sentences without such an instance are not embedded.
     """
-    embedded, needed = itertools.tee(with_instances(sentences, lemmas))
-    arrays = embedder.embed(sentence.tokens for sentence in embedded)
+    wanted = (
+        (tokens, found)
+        for tokens, instances in sentences
+        if (found := [instance for instance in instances if instance.lemma_pos in lemmas])
+    )
+    embedded, needed = itertools.tee(wanted)
+    arrays = embedder.embed(tokens for tokens, _ in embedded)
     for array, (_, instances) in zip(arrays, needed, strict=True):
         for one in instances:
             vectors = array[:, one.first : one.end].mean(axis=1)

@@ -45,9 +45,6 @@ class VectorSource:
         digest = hashlib.sha256(json.dumps(state).encode()).hexdigest()
         return {"model": digest, "precision": self.precision}
 
-    def check(self, sentences: Iterable[Sequence[str]]) -> None:
-        """Raises the errors of `embed` without reading vectors."""
-
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         """Yields the layers of each sentence, float32 (layer, token, feature)."""
         raise NotImplementedError
@@ -88,6 +85,7 @@ class SentenceVectorSource(VectorSource):
         self.num_layers, _, self.dim = self._shape(self._read(first))
 
     def check(self, sentences: Iterable[Sequence[str]]) -> None:
+        """Raises the errors of `embed` without reading vectors."""
         for tokens in sentences:
             self._of_sentence(tokens)
 

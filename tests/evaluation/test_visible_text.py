@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tf.evaluation.visible_text import in_context, visible
+from elmo_tf.evaluation.neighbors import in_context, visible
 
 
 @pytest.mark.parametrize(
