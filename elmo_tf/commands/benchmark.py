@@ -8,9 +8,6 @@ from cyclopts.types import PositiveInt
 
 from elmo_tf.commands.options import PRINTED, Model, Report, markdown_table
 
-# More than this makes the less exact precision worthwhile.
-_WORTHWHILE = 1.1
-
 
 def benchmark(
     model: Model,
@@ -31,19 +28,9 @@ def benchmark(
     from elmo_tf.evaluation.speed import measure_speed
 
     speeds = measure_speed(model, turns, tokens_per_turn)
-    results: dict[str, Any] = {name: speed._asdict() for name, speed in speeds.items()}
-    advice = _advice({name: speed.tokens_per_second for name, speed in speeds.items()})
+    results = {name: speed._asdict() for name, speed in speeds.items()}
     about = {"processor": _processor(), "cores": num_cores(), "precisions": results}
-    report.write({**about, "advice": advice}, lambda: f"{_table(about)}\n\n{advice}")
-
-
-def _advice(rates: Mapping[str, float]) -> str:
-    if "bfloat16" not in rates:
-        return "Use float32: this machine has no instructions for bfloat16."
-    ratio = rates["bfloat16"] / rates["float32"]
-    if ratio > _WORTHWHILE:
-        return f"With --precision bfloat16, text is embedded {ratio:.1f} times as fast."
-    return f"Use float32: bfloat16 is {ratio:.1f} times as fast, and less exact."
+    report.write(about, lambda: _table(about))
 
 
 def _processor() -> str:

@@ -168,20 +168,23 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return names
 
 
-def named_vectors(vectors: Sequence[str]) -> dict[str, Any]:
-    """Opens the files of `--vectors`; returns them by their names.
+def named_paths(texts: Sequence[str], what: str) -> dict[str, str]:
+    """Splits `NAME=PATH` into paths by name.
 
     Raises:
-        WrongCallError: a text is not NAME=FILE, or a name is given twice.
-        ValueError: see `open_vectors`.
+        WrongCallError: a text has another form, or `what` (in the message) have the same name.
     """
+    pairs = [text.partition("=") for text in texts]
+    if not all(name and path for name, _, path in pairs):
+        raise WrongCallError(f"{what} need names: NAME=PATH. Received: {' '.join(texts)}")
+    paths = {name: path for name, _, path in pairs}
+    if len(paths) < len(pairs):
+        raise WrongCallError(f"two {what} have the same name: {' '.join(texts)}")
+    return paths
+
+
+def named_vectors(vectors: Sequence[str]) -> dict[str, Any]:
+    """Opens the files of `--vectors`, see `named_paths` and `open_vectors`, by their names."""
     from elmo_tf.evaluation.stored_vectors import open_vectors
 
-    pairs = [text.partition("=") for text in vectors]
-    for text, (name, _, file) in zip(vectors, pairs, strict=True):
-        if not (name and file):
-            raise WrongCallError(f"--vectors must be NAME=FILE, not {text!r}")
-    names = [name for name, *_ in pairs]
-    if len(set(names)) < len(names):
-        raise WrongCallError(f"--vectors has a name twice: {' '.join(names)}")
-    return {name: open_vectors(file) for name, _, file in pairs}
+    return {name: open_vectors(file) for name, file in named_paths(vectors, "files").items()}

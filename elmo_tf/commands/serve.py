@@ -1,7 +1,6 @@
 """The subcommand `serve`: a server of exported models."""
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -12,7 +11,7 @@ from absl import logging
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from elmo_tf.commands.options import CHECKPOINT, WrongCallError, print_json
+from elmo_tf.commands.options import CHECKPOINT, named_paths, print_json
 
 
 def serve(
@@ -86,12 +85,8 @@ def _end_after(grace: float) -> None:
 
 def _models(directories: tuple[str, ...]) -> str | dict[str, str]:
     """The directory of a single model, or the directories by name."""
-    models = [re.fullmatch(r"([\w.-]+)=(.+)", text) for text in directories]
-    if len(models) == 1 and (models[0] is None or os.path.exists(directories[0])):
-        return directories[0]
-    if None in models:
-        raise WrongCallError("several models need names: NAME=DIR NAME2=DIR2")
-    named = {model[1]: model[2] for model in models}
-    if len(named) < len(models):
-        raise WrongCallError("two models have the same name")
-    return named
+    first = directories[0]
+    # A URL may have an = after its first slash.
+    if len(directories) == 1 and ("=" not in first.split("/")[0] or os.path.exists(first)):
+        return first
+    return named_paths(directories, "models")

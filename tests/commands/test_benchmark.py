@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from elmo_tf import cli, load_bilm
-from elmo_tf.commands.benchmark import _advice
 from elmo_tf.evaluation.speed import measure_speed
 
 
@@ -31,9 +30,3 @@ def test_a_protein_model_is_measured_without_a_warning_of_its_own_text(trained, 
     measure_speed(model, 1, 20)
 
     assert "do not occur in the vocabulary" not in caplog.text
-
-
-def test_the_advice_names_the_faster_precision():
-    assert "no instructions for bfloat16" in _advice({"float32": 9.0})
-    assert "--precision bfloat16" in _advice({"float32": 9.0, "bfloat16": 18.0})
-    assert "Use float32: bfloat16 is 1.0 times" in _advice({"float32": 9.0, "bfloat16": 9.1})
