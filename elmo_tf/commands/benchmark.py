@@ -28,8 +28,7 @@ def benchmark(
     from elmo_tf.evaluation.speed import measure_speed
 
     speeds = measure_speed(model, turns, tokens_per_turn)
-    results = {name: speed._asdict() for name, speed in speeds.items()}
-    about = {"processor": _processor(), "cores": num_cores(), "precisions": results}
+    about = {"processor": _processor(), "cores": num_cores(), "precisions": speeds}
     report.write(about, lambda: _table(about))
 
 

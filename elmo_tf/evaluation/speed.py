@@ -8,7 +8,6 @@ import statistics
 import string
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -23,29 +22,9 @@ _SENTENCE, _DOCUMENT = 20, 2000  # tokens
 _SINGLE_SENTENCES = 30
 
 
-class Speed(NamedTuple):
-    """The speed of a biLM in one precision: medians of several turns.
-
-    Attributes:
-        product_gflops: 10⁹ operations per second of products of 2,048 × 2,048 matrices.
-        words_per_second: new distinct words that the token encoder encodes.
-        tokens_per_second: of sentences of 20 tokens whose words are cached, all layers.
-        share: the rate of the LSTMs' products for these sentences, as a share of `product_gflops`.
-        document_tokens_per_second: of one document of 2,000 tokens.
-        milliseconds: of one sentence of 20 tokens.
-    """
-
-    product_gflops: float
-    words_per_second: float
-    tokens_per_second: float
-    share: float
-    document_tokens_per_second: float
-    milliseconds: float
-
-
 def measure_speed(
     source: str | os.PathLike | BiLM, num_turns: int = 3, tokens_per_turn: int = 10_000
-) -> dict[str, Speed]:
+) -> dict[str, dict[str, float]]:
     """Measures a biLM on made-up sentences of lowercase letters, or else of those it knows.
 
     Args:
@@ -54,7 +33,13 @@ def measure_speed(
         tokens_per_turn: int >= 1. Number of tokens of the sentences of a turn.
 
     Returns:
-        The speed in "float32", and in "bfloat16" if this machine has instructions for it.
+        For "float32", and "bfloat16" if this machine has instructions for it, the medians of:
+        "product_gflops", 10⁹ operations per second of products of 2,048 × 2,048 matrices;
+        "words_per_second", new distinct words that the token encoder encodes; "tokens_per_second",
+        of sentences of 20 tokens whose words are cached, all layers; "share", the rate of the
+        LSTMs' products for these sentences, as a share of "product_gflops";
+        "document_tokens_per_second", of one document of 2,000 tokens; and "milliseconds", of one
+        sentence of 20 tokens.
 
     Raises:
         FileNotFoundError, ValueError: the model cannot be read.
@@ -68,7 +53,7 @@ def measure_speed(
     letters = sorted(filter(str.isalpha, known_characters(embedder.bilm, source)))
     if not letters or set(letters).issuperset(string.ascii_lowercase):
         letters = list(string.ascii_lowercase)
-    measured: dict[str, list[Speed]] = {name: [] for name in pairs}
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in pairs}
     for turn in range(num_turns + 1):
         lengths = (1 + number % 10 for number in range(_DOCUMENT))
         spellings = (rng.choices(letters, k=length) for length in lengths)
@@ -79,28 +64,28 @@ def measure_speed(
             measured[name].append(_measure(*pair, words, sentences))
     # The first turn traces the graphs.
     return {
-        name: Speed(*map(statistics.median, zip(*speeds[1:], strict=True)))
-        for name, speeds in measured.items()
+        name: {key: statistics.median(turn[key] for turn in turns[1:]) for key in turns[0]}
+        for name, turns in measured.items()
     }
 
 
 def _measure(
     embedder: Embedder, encoder: Embedder, words: list[str], sentences: Sequence[list[str]]
-) -> Speed:
+) -> dict[str, float]:
     product_rate = _product_rate(embedder.precision)
     new = _seconds(encoder, [words])
     _seconds(embedder, [words])  # caches the words
     document = _seconds(embedder, [words])
     rate = len(sentences) * _SENTENCE / _seconds(embedder, sentences)
     single = [_seconds(embedder, [sentence]) for sentence in sentences[:_SINGLE_SENTENCES]]
-    return Speed(
-        product_rate / 1e9,
-        _DOCUMENT / new,
-        rate,
-        rate * _operations_per_token(embedder.bilm) / product_rate,
-        _DOCUMENT / document,
-        1000 * statistics.median(single),
-    )
+    return {
+        "product_gflops": product_rate / 1e9,
+        "words_per_second": _DOCUMENT / new,
+        "tokens_per_second": rate,
+        "share": rate * _operations_per_token(embedder.bilm) / product_rate,
+        "document_tokens_per_second": _DOCUMENT / document,
+        "milliseconds": 1000 * statistics.median(single),
+    }
 
 
 def _seconds(embedder: Embedder, sentences: Sequence[list[str]]) -> float:
