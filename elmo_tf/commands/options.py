@@ -187,4 +187,4 @@ def named_vectors(vectors: Sequence[str]) -> dict[str, Any]:
     """Opens the files of `--vectors`, see `named_paths` and `open_vectors`, by their names."""
     from elmo_tf.evaluation.stored_vectors import open_vectors
 
-    return {name: open_vectors(file) for name, file in named_paths(vectors, "files").items()}
+    return {name: open_vectors(file) for name, file in named_paths(vectors, "--vectors").items()}

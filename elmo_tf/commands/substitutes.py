@@ -61,7 +61,8 @@ def _queries(
             tokens, places = (line.split(), positions) if positions else _unmarked(line)
             if tokens and not places:
                 raise WrongCallError(
-                    f"mark a token of {line!r} as **token**, or name its position (--position)"
+                    f"mark a token of {line.strip()!r} as **token**, or name its position "
+                    "(--position)"
                 )
             yield tokens, places if tokens else ()
 

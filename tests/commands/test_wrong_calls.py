@@ -79,7 +79,7 @@ def files(in_temporary_folder):
         (("query", "localhost:1", "a", "--timeout", "0.5"), 1, "did not answer within 0.5 s"),
         (("query", "http://localhost:1", "a"), 1, "must be host:port of the server's gRPC"),
         ((*PROBE, "--test", "text.txt"), 1, "text.txt, line 2: 6 columns, but line 1"),
-        ((*PROBE_TEST, "--vectors", "x"), 2, "must be NAME=FILE, not 'x'"),
+        ((*PROBE_TEST, "--vectors", "x"), 2, "--vectors need names: NAME=PATH. Received: x"),
         ((*SENSES_TEST, "--predictions", "keys"), 2, "keys exists. Choose another path or add --o"),
         ((*SENSES_TEST, "--predictions", "thesis", "--overwrite"), 2, "it contains other files"),
         ((*NEIGHBORS, "--same-word", "--other-words"), 2, "exclude each other"),
