@@ -73,13 +73,6 @@ class Browser:
         """Types into the focused element."""
         self.call("Input.insertText", text=text)
 
-    def press_enter(self):
-        """Presses Enter in the focused element."""
-        text = {"text": "\r"}
-        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **key, **text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **key)
-
     def click(self, element):
         """Clicks on an element, which is given as a JavaScript expression."""
         self.evaluate(f"({element}).scrollIntoView({{block: 'center', inline: 'center'}})")

@@ -150,14 +150,9 @@ class Page:
         self.tab.evaluate("select.dispatchEvent(new Event('change'))")
         self.wait()
 
-    def choose(self, selector, position=0, key=False):
-        """Chooses a button with a click, or with the Enter key."""
-        button = f"document.querySelectorAll('{selector}')[{position}]"
-        if key:
-            self.tab.evaluate(f"{button}.focus()")
-            self.tab.press_enter()
-        else:
-            self.tab.click(button)
+    def choose(self, selector, position=0):
+        """Clicks on a button."""
+        self.tab.click(f"document.querySelectorAll('{selector}')[{position}]")
         self.wait()
 
     def texts(self, selector):

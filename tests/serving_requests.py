@@ -11,22 +11,11 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from elmo_tf.saved_models.server.server import serve
 
 SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
-
-
-def infos(**kinds):
-    """The description of tensors in a signature, by their types and shapes."""
-    return {
-        name: meta_graph_pb2.TensorInfo(
-            dtype=tf.as_dtype(dtype).as_datatype_enum, tensor_shape=tf.TensorShape(shape).as_proto()
-        )
-        for name, (dtype, shape) in kinds.items()
-    }
 
 
 def predict_request(inputs=None, outputs=(), name="elmo", signature="", **spec):

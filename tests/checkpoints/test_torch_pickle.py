@@ -233,7 +233,6 @@ def test_files_that_are_not_state_dicts_are_refused(tmp_path):
     ("name", "content", "message"),
     [
         ("archive/constants.pkl", "", "TorchScript"),
-        ("archive/code/model.py", "", "TorchScript"),
         ("other/x", "", r"no data\.pkl in its only folder"),
         ("archive/byteorder", "big", "not little-endian"),
         ("archive/compressed", "a" * 99, "is compressed"),

@@ -197,19 +197,6 @@ def test_two_processes_cannot_write_the_same_output_at_once(tmp_path):
         pass
 
 
-def test_incomplete_files_of_an_interrupted_job_are_deleted(tmp_path):
-    names = "part-00000.raw", ".part-00007.raw.part"
-    for expected in ([], ["part-00000.raw"]):
-        with (
-            contextlib.suppress(KeyboardInterrupt),
-            unfinished_folder(tmp_path / "out.hdf5", {}) as folder,
-        ):
-            assert [path.name for path in folder.iterdir()] == expected
-            for name in names:
-                (folder / name).touch()
-            raise KeyboardInterrupt
-
-
 def test_a_folder_with_unrelated_files_is_kept(tmp_path):
     folder = tmp_path / "out.hdf5.unfinished"
     folder.mkdir()

@@ -34,6 +34,9 @@ def test_a_text_has_the_vectors_of_its_sentences(embedder, expected):
     np.testing.assert_allclose(first.vectors, np.concatenate(expected[:2], axis=1), atol=1e-6)
     np.testing.assert_allclose(last.vectors, expected[2], atol=1e-6)
     assert (empty.tokens, empty.offsets.shape, empty.vectors.shape[1]) == ([], (0, 2), 0)
+    (tokenized,) = embedder.embed_texts([["a.b", "c"]])
+    assert tokenized.tokens == ["a.b", "c"]
+    assert tokenized.offsets.tolist() == [[0, 3], [4, 5]]
 
 
 def test_embed_and_encode_read_raw_text(embedder, expected):
@@ -45,13 +48,6 @@ def test_embed_and_encode_read_raw_text(embedder, expected):
     np.testing.assert_allclose(means[2], expected[2].mean(axis=(0, 1)), atol=1e-6)
     assert not means[1].any()
     np.testing.assert_allclose(embedder.encode(TEXTS[2]), means[2], atol=1e-6)
-
-
-def test_lists_of_tokens_are_not_tokenized_again(embedder):
-    (text,) = embedder.embed_texts([["a.b", "c"]])
-
-    assert text.tokens == ["a.b", "c"]
-    assert text.offsets.tolist() == [[0, 3], [4, 5]]
 
 
 def test_invalid_tokenizers_and_texts_are_refused(embedder, bilm, tmp_path):
@@ -113,7 +109,7 @@ def test_the_tokens_file_of_another_output_is_replaced_only_with_overwrite(
 
 def test_a_job_interrupted_between_its_two_files_can_be_resumed(bilm, tmp_path, monkeypatch):
     def embedder():  # with another tokenizer object each time, as another process has
-        return Embedder(bilm, tokenizer=lambda text: [[Token(text, 0, len(text))]])
+        return Embedder(bilm, tokenizer=lambda text: [[], [Token(text, 0, len(text))]])
 
     text, output = tmp_path / "text.txt", tmp_path / "vectors.hdf5"
     text.write_text("The cat.\nIt left!")
@@ -133,13 +129,3 @@ def test_a_job_interrupted_between_its_two_files_can_be_resumed(bilm, tmp_path, 
 
     assert len(read_vectors(output)) == 2
     assert len((tmp_path / "vectors.hdf5.tokens.jsonl").read_text().splitlines()) == 2
-
-
-def test_a_tokenizer_that_returns_empty_sentences_gives_no_arrays_for_them(bilm, tmp_path):
-    (tmp_path / "text.txt").write_text("a\n\nb")
-    embedder = Embedder(bilm, tokenizer=lambda text: [[], [Token(text, 0, 1)] if text else []])
-
-    embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.hdf5")
-
-    assert [len(array[0]) for array in read_vectors(tmp_path / "vectors.hdf5").values()] == [1, 1]
-    assert [text.tokens for text in embedder.embed_texts(["", "a"])] == [[], ["a"]]

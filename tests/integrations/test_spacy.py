@@ -35,8 +35,10 @@ def test_each_sentence_is_embedded_separately(pipeline, bilm):
     np.testing.assert_array_equal(doc[1].vector, doc.tensor[1])
 
 
-def test_a_document_without_sentence_boundaries_is_embedded_as_one(checkpoint_directory, bilm):
+def test_without_sentence_boundaries_a_document_is_one_sentence(checkpoint_directory, bilm):
     nlp = spacy.blank("en")
+    with pytest.raises(ValueError, match=r"`layers` must be one of average, top\. Received: 'all'"):
+        nlp.add_pipe("elmo", config={"layers": "all"})
     nlp.add_pipe("elmo", config={"model": str(checkpoint_directory), "layers": "top"})
     (expected,) = Embedder(bilm, layers="top").embed(["The cat sat . It left ."])
     np.testing.assert_allclose(nlp("The cat sat. It left.").tensor, expected, atol=1e-6)
@@ -49,11 +51,6 @@ def test_document_and_span_vectors_are_means_and_support_similarity(pipeline):
     assert doc[:4].similarity(other) == pytest.approx(1, abs=1e-5)
     assert doc[1].similarity(other[1]) == pytest.approx(1, abs=1e-5)
     assert doc.similarity(other) < 0.9999
-
-
-def test_invalid_layers_are_refused_when_the_component_is_added():
-    with pytest.raises(ValueError, match=r"`layers` must be one of average, top\. Received: 'all'"):
-        spacy.blank("en").add_pipe("elmo", config={"layers": "all"})
 
 
 def test_batches_give_the_same_vectors(pipeline):

@@ -6,8 +6,6 @@ import pty
 import subprocess
 import sys
 
-import pytest
-
 
 def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, caplog):
     address = f"localhost:{server.port}"
@@ -22,14 +20,15 @@ def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, 
     assert answer["default"] == [[300, 600, 900, 1200, 1500, 1800], [0] * 6]
     command("query", address, "a cat.")
     assert "1 that look like raw text, such as 'cat.'" in caplog.text
+    text = command("query", address, "größer ja", "--signature", "split", "--output", "tokens")[1]
+    assert json.loads(text) == {"tokens": [["größer", "ja"]]}
 
 
-@pytest.mark.parametrize("sentences", [[], ["-"]])
-def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin, sentences):
+def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin):
     lines = [b"the cat sat", b"", b"\xff on it", b"a"] * 30
     stdin(b"\r\n".join(lines) + b"\n")
     status, out, err = command(
-        *("query", f"localhost:{server.port}", *sentences),
+        *("query", f"localhost:{server.port}", "-"),
         *("--output", "elmo", "--output", "sequence_len"),
     )
     assert status == 0, err
@@ -68,12 +67,3 @@ def test_each_typed_line_is_answered_before_the_next(server):
         os.write(controller, b"\x04")  # the end of the input
         assert process.wait(30) == 0
     os.close(controller)
-
-
-def test_a_signature_can_be_selected_and_text_is_printed_as_text(command, server):
-    status, out, err = command(
-        *("query", f"localhost:{server.port}", "größer ja", "--signature", "split"),
-        *("--output", "tokens", "--output", "sequence_len"),
-    )
-    assert status == 0, err
-    assert json.loads(out) == {"tokens": [["größer", "ja"]], "sequence_len": [2]}

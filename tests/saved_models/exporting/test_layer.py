@@ -151,10 +151,7 @@ def test_a_folder_of_versions_loads_the_newest(exported_elmo, exported_bilm, tmp
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        *(
-            (name, FileNotFoundError, r"no exported model in .*: expected saved_model.pb, or")
-            for name in ("nowhere", ".")
-        ),
+        (".", FileNotFoundError, r"no exported model in .*: expected saved_model.pb, or"),
         ("damaged", ValueError, r"Cannot load .*damaged: "),
         ("empty", ValueError, r"of another kind: it has no signature serving_default"),
         ("lengths", ValueError, r"of another kind: it does not list its variables"),
@@ -175,7 +172,7 @@ def test_char_ids_are_refused(layer):
         layer(keras.Input((5,), dtype="int32"))
 
 
-def test_tensorflow_saves_and_restores_a_model_with_a_layer(small, tmp_path):
+def test_a_checkpoint_of_tensorflow_restores_a_model_with_a_layer(small, tmp_path):
     def new():
         return keras.Sequential([keras.Input((), dtype="string"), load(small, trainable=True)])
 
@@ -188,7 +185,3 @@ def test_tensorflow_saves_and_restores_a_model_with_a_layer(small, tmp_path):
     path = tf.train.Checkpoint(model=written).save(tmp_path / "state")
     tf.train.Checkpoint(model=read).restore(path).assert_consumed()
     np.testing.assert_array_equal(read(sentences), expected)
-
-    tf.saved_model.save(written, tmp_path / "saved")
-    loaded = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
-    np.testing.assert_allclose(*loaded(sentences).values(), expected, atol=1e-6)

@@ -53,16 +53,11 @@ def page(tab, server):
     assert_no_errors(tab, server.rest_port)
 
 
-def test_the_page_opens_with_an_example_and_its_ambiguous_word(page):
+def test_the_page_opens_with_an_example_and_a_map_of_cosines_per_layer(page):
     page.open()
     assert "bank" in page.tokens()
     assert page.selected() == ["bank"]
-    assert len(page.texts(".neighbors ol")) == len(page.layers()) == 4
     assert page.texts("#model option") == sorted([*MODELS, "a bilm/1", "lengths"])
-
-
-def test_sentences_have_a_map_of_cosines_per_layer(page):
-    page.open()
     page.enter(first=FIRST, second=SECOND)
     assert page.tokens() == FIRST.split()
     assert page.layers() == ["word_emb", "lstm_outputs1", "lstm_outputs2", "elmo"]
@@ -75,11 +70,10 @@ def test_sentences_have_a_map_of_cosines_per_layer(page):
     assert titles[36 + 4] == f"They · bank {wanted[1][0, 4]:.3f}".replace("-", MINUS)
 
 
-@pytest.mark.parametrize("key", [False, True])
-def test_a_selected_token_shows_its_neighbors_in_the_second_sentence(page, key):
+def test_a_selected_token_shows_its_neighbors_in_the_second_sentence(page):
     page.open(first=FIRST, second=SECOND, token=1)
     position = FIRST.split().index("on")
-    page.choose(".tokens button", position, key)
+    page.choose(".tokens button", position)
     assert page.selected() == ["on"]
     assert page.tab.evaluate("document.activeElement.textContent") == "on"
     layers = zip(vectors(page, FIRST).values(), vectors(page, SECOND).values(), strict=True)
@@ -129,22 +123,40 @@ def test_the_url_keeps_the_state_of_the_page(page):
         assert page.selected() == ["bank"]
 
 
-def test_a_stopped_server_is_reported(tab, model_directory):
-    with serve({"lengths": model_directory}, port=0, rest_port=0) as server:
-        page = Page(tab, server.rest_port)
-        page.open(model="lengths", first=FIRST, second=SECOND)
-        assert page.layers() == ["word_emb", "elmo"]
-    page.enter(first=SECOND, second=FIRST)
-    assert page.message() == "The server does not answer. Is it still running?"
-    assert not page.is_visible("#results")
-    assert_no_errors(tab, server.rest_port)
-
-
-def test_tags_other_than_o_are_shown_below_their_tokens(page):
+def test_tags_have_their_tokens_and_another_model_keeps_the_text(page):
     page.open(model="tags", sentence="in Oslo <b>Ann</b> met Bo")
     assert page.texts("h1") == ["Labels of tokens"]
     expected = [("in", None), ("Oslo", "B-NAME"), ("<b>Ann</b>", None), ("met", None)]
     assert page.labeled() == [*expected, ("Bo", "B-NAME")]
+    page.select("roles")
+    assert page.texts("h1") == ["Semantic roles"]
+    assert page.labeled() == [(token, None) for token, _ in [*expected, ("Bo", None)]]
+    page.select("lengths")
+    assert page.layers() == ["word_emb", "elmo"]
+
+
+def test_all_exported_task_models_are_recognized_and_a_stopped_server_is_reported(
+    tab, tmp_path, eager_functions
+):
+    models = {
+        "Labels of tokens": new_model("tagger"),
+        "Label of a text": new_model("classifier"),
+        "Label of a pair of sentences": new_model("esim"),
+        "Semantic roles": new_model("srl"),
+        "Answers to questions": new_model("bidaf"),
+        "Coreference": new_model("coref", genres=(), mention_loss=1.0),
+    }
+    for title, model in models.items():
+        export_task(model, tmp_path / title, check=False)
+    with serve({title: tmp_path / title for title in models}, port=0, rest_port=0) as server:
+        page = Page(tab, server.rest_port)
+        for title in models:
+            page.open(model=title)
+            assert (page.texts("h1"), page.message()) == ([title], None)
+    page.enter(document=SECOND)
+    assert page.message() == "The server does not answer. Is it still running?"
+    assert not page.is_visible("#results")
+    assert_no_errors(tab, server.rest_port)
 
 
 def test_texts_and_pairs_have_a_label_and_all_probabilities(page):
@@ -221,35 +233,6 @@ def test_markup_is_shown_as_text_and_every_model_opens_with_an_example(page, mod
     page.open(model=model)
     assert page.message() is None
     assert page.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_all_exported_task_models_are_recognized(tab, tmp_path, eager_functions):
-    models = {
-        "Labels of tokens": new_model("tagger"),
-        "Label of a text": new_model("classifier"),
-        "Label of a pair of sentences": new_model("esim"),
-        "Semantic roles": new_model("srl"),
-        "Answers to questions": new_model("bidaf"),
-        "Coreference": new_model("coref", genres=(), mention_loss=1.0),
-    }
-    for title, model in models.items():
-        export_task(model, tmp_path / title, check=False)
-    with serve({title: tmp_path / title for title in models}, port=0, rest_port=0) as server:
-        page = Page(tab, server.rest_port)
-        for title in models:
-            page.open(model=title)
-            assert (page.texts("h1"), page.message()) == ([title], None)
-    assert_no_errors(tab, server.rest_port)
-
-
-def test_selecting_another_model_changes_the_form_and_keeps_texts(page):
-    page.open(model="tags", sentence=SENTENCE)
-    page.select("roles")
-    assert page.texts("h1") == ["Semantic roles"]
-    assert page.labeled() == [(token, None) for token in SENTENCE.split()]
-    page.select("lengths")
-    assert page.texts("h1") == ["Tokens and their neighbors"]
-    assert page.layers() == ["word_emb", "elmo"]
 
 
 def test_an_unknown_kind_of_model_and_server_errors_are_reported(page):
