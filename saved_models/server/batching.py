@@ -125,6 +125,7 @@ class Call:
     inputs: Mapping[str, np.ndarray]
     aliases: Sequence[str]  # names of the requested outputs
     num_tokens: int = 0  # number of sentences times the tokens of the longest
+    is_awaited: Callable[[], bool] = lambda: True  # whether the client still waits
     arrays: futures.Future = dataclasses.field(default_factory=futures.Future)  # of `aliases`
 
     @property
@@ -195,7 +196,12 @@ class Batcher:
 
     def _compute_next(self) -> None:
         with self._lock:
-            calls = self._take()
+            batch = self._take()
+        for call in batch:
+            if not call.is_awaited():
+                error = tf.errors.CancelledError(None, None, "The client has disconnected.")
+                call.arrays.set_exception(error)
+        calls = [call for call in batch if not call.arrays.done()]
         if len(calls) > 1:
             try:
                 results = self._run_together(calls)

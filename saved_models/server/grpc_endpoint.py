@@ -15,7 +15,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.server.batching import status_of
+from elmo_tf.saved_models.server.batching import invalid, status_of
 from elmo_tf.saved_models.server.models import Models
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
@@ -55,8 +55,8 @@ class GrpcEndpoint:
         status_request = get_model_status_pb2.GetModelStatusRequest
         for service, name, request_type, function in (
             (_PREDICTIONS, "Predict", predict_pb2.PredictRequest, self._predict),
-            (_PREDICTIONS, "GetModelMetadata", metadata_request, models.metadata),
-            (_MODELS, "GetModelStatus", status_request, models.status),
+            (_PREDICTIONS, "GetModelMetadata", metadata_request, lambda r, _: models.metadata(r)),
+            (_MODELS, "GetModelStatus", status_request, lambda r, _: models.status(r)),
         ):
             handlers = {name: self._handler(request_type, function)}
             handler = grpc.method_handlers_generic_handler(service, handlers)
@@ -80,13 +80,17 @@ class GrpcEndpoint:
         self._server.stop(None)  # ends streams, which last until clients close them
         stopped.wait()
 
-    def _predict(self, request: predict_pb2.PredictRequest) -> predict_pb2.PredictResponse:
+    def _predict(
+        self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
+    ) -> predict_pb2.PredictResponse:
         spec = request.model_spec
         with self._models.counted(spec.name, "GRPC"), self._models.version(spec) as version:
-            return version.answer(request)
+            return version.answer(request, context.is_active)
 
     def _handler(
-        self, request_type: type[Message], function: Callable[[Message], Message]
+        self,
+        request_type: type[Message],
+        function: Callable[[Message, grpc.ServicerContext], Message],
     ) -> grpc.RpcMethodHandler:
         """Returns a handler without a deserializer, which would hide why parsing fails."""
 
@@ -97,9 +101,7 @@ class GrpcEndpoint:
             if not context.add_callback(self._count_end):
                 self._count_end()
             try:
-                return function(request_type.FromString(content)).SerializeToString()
-            except DecodeError as error:
-                status = grpc.StatusCode.INVALID_ARGUMENT, f"Cannot parse the request: {error}"
+                return function(_parsed(request_type, content), context).SerializeToString()
             except Exception as error:
                 if not isinstance(error, tf.errors.OpError):
                     logging.exception("A request failed.")
@@ -112,3 +114,10 @@ class GrpcEndpoint:
         with self._changed:
             self._num_running -= 1
             self._changed.notify_all()
+
+
+def _parsed(request_type: type[Message], content: bytes) -> Message:
+    try:
+        return request_type.FromString(content)
+    except DecodeError as error:
+        raise invalid(f"Cannot parse the request: {error}") from error

@@ -6,7 +6,7 @@ Like TF Serving, this uses a TF1-style session, so that models that fail there f
 import contextlib
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +66,13 @@ class LoadedVersion:
             self.close()
             raise
 
-    def answer(self, request: predict_pb2.PredictRequest) -> predict_pb2.PredictResponse:
-        """Answers `PredictionService.Predict`. The version in the request is ignored."""
+    def answer(
+        self, request: predict_pb2.PredictRequest, is_awaited: Callable[[], bool] = lambda: True
+    ) -> predict_pb2.PredictResponse:
+        """Answers `PredictionService.Predict`. The version in the request is ignored.
+
+        `is_awaited` returns whether the client still waits; it is called before the computation.
+        """
         spec = request.model_spec
         name, signature = self.signature(spec.signature_name)
         given, wanted = set(request.inputs), set(signature.inputs)
@@ -76,7 +81,7 @@ class LoadedVersion:
         inputs = {
             alias: array_of(alias, proto, self._limits) for alias, proto in request.inputs.items()
         }
-        outputs = self.predict(name, inputs, request.output_filter)
+        outputs = self.predict(name, inputs, request.output_filter, is_awaited)
         response = predict_pb2.PredictResponse(
             model_spec={"name": spec.name, "signature_name": name}
         )
@@ -95,7 +100,11 @@ class LoadedVersion:
         return name, self.signatures[name]
 
     def predict(
-        self, name: str, inputs: Mapping[str, np.ndarray], output_filter: Sequence[str] = ()
+        self,
+        name: str,
+        inputs: Mapping[str, np.ndarray],
+        output_filter: Sequence[str] = (),
+        is_awaited: Callable[[], bool] = lambda: True,
     ) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature, given all its inputs; see `answer`."""
         signature = self.signatures[name]
@@ -114,7 +123,7 @@ class LoadedVersion:
                 names = ", ".join(sorted(signature.outputs))
                 raise invalid(f"The signature {name} has no output {alias}. Outputs: {names}")
         num_tokens = self._limits.check_tokens(signature, inputs)
-        call = Call(name, signature, inputs, aliases, num_tokens)
+        call = Call(name, signature, inputs, aliases, num_tokens, is_awaited)
         outputs = zip(aliases, self._batcher.run(call), strict=True)
         return {
             alias: np.asarray(value, tf.as_dtype(signature.outputs[alias].dtype).as_numpy_dtype)

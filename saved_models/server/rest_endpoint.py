@@ -48,6 +48,7 @@ _MAX_REQUESTS = 1024  # running, and connections
 _DRAIN_SECONDS = 0.1  # to accept the connections made before `stop`
 # All others are 500.
 _HTTP_STATUS = {
+    StatusCode.CANCELLED: 499,
     StatusCode.INVALID_ARGUMENT: 400,
     StatusCode.FAILED_PRECONDITION: 400,
     StatusCode.NOT_FOUND: 404,
@@ -117,12 +118,12 @@ class RestEndpoint:
         )
 
     def _endpoint(
-        self, answer: Callable[[model_pb2.ModelSpec, bytes], dict[str, Any]]
+        self, answer: Callable[[model_pb2.ModelSpec, bytes, Callable[[], bool]], dict[str, Any]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Calls `answer` in a thread, with the model and the body."""
+        """Calls `answer` in a thread, with the model, the body, and whether the client waits."""
 
-        def encoded_answer(spec: model_pb2.ModelSpec, body: bytes) -> bytes:
-            content = json.dumps(answer(spec, body), ensure_ascii=False)
+        def encoded_answer(*arguments: Any) -> bytes:
+            content = json.dumps(answer(*arguments), ensure_ascii=False)
             return content.encode("utf-8", "surrogateescape")
 
         async def endpoint(request: Request) -> Response:
@@ -133,11 +134,16 @@ class RestEndpoint:
                     raise HTTPException(404)
                 spec.version.value = int(version)
             body = await self._body(request)
-            loop = asyncio.get_running_loop()
+            # After the body, the next message is that the client has disconnected.
+            left = asyncio.ensure_future(request.receive())
             try:
-                content = await loop.run_in_executor(self._pool, encoded_answer, spec, body)
+                content = await asyncio.get_running_loop().run_in_executor(
+                    self._pool, encoded_answer, spec, body, lambda: not left.done()
+                )
             except asyncio.CancelledError:  # after the grace period
                 raise HTTPException(503, "The server is shutting down.") from None
+            finally:
+                left.cancel()
             return Response(content, media_type="application/json")
 
         return endpoint
@@ -150,22 +156,24 @@ class RestEndpoint:
                 raise HTTPException(413, f"The request has more than {limit} bytes.")
         return bytes(body)
 
-    def _predict(self, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
+    def _predict(
+        self, spec: model_pb2.ModelSpec, body: bytes, is_awaited: Callable[[], bool]
+    ) -> dict[str, Any]:
         with self._models.counted(spec.name, "REST"):
             document = _parsed(body)
             with self._models.version(spec) as version:
                 name, signature = version.signature(document.get("signature_name", ""))
                 inputs = _input_arrays(document, signature.inputs, self._models.limits)
-                outputs = version.predict(name, inputs)
+                outputs = version.predict(name, inputs, is_awaited=is_awaited)
             return _response(document, outputs)
 
-    def _metadata(self, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
+    def _metadata(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
         with self._models.version(spec) as version:
             spec.version.value = version.number
             signatures = get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
         return {"model_spec": _as_dict(spec), "metadata": {"signature_def": _as_dict(signatures)}}
 
-    def _status(self, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
+    def _status(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec)
         return _as_dict(self._models.status(request))
 

@@ -53,7 +53,7 @@ def serve(
     Raises:
         FileNotFoundError: a directory does not exist or holds no version.
         OSError: a port is not available, or a version cannot be read.
-        ValueError: a port is not in 0 … 65535.
+        ValueError: a port is not in 0 to 65535.
         tf.errors.OpError: a version cannot be loaded.
     """
     _check_ports(host, port, rest_port)
@@ -127,13 +127,15 @@ def _check_ports(host: str, *ports: int | None) -> None:
             if port is None:
                 continue
             if not 0 <= port <= 65535:
-                raise ValueError(f"A port must be 0 … 65535 (0 picks a free one). Received: {port}")
+                raise ValueError(
+                    f"A port must be 0 to 65535 (0 picks a free one). Received: {port}"
+                )
             try:
                 probes.enter_context(socket.create_server((host, port), family=family))
             except OSError as error:
                 raise OSError(
-                    f"Cannot listen on {host}, port {port}: {os.strerror(error.errno)}. Choose "
-                    "another port; 0 picks a free one."
+                    f"Cannot listen on {host}, port {port} ({error}). Choose another port; 0 picks "
+                    "a free one."
                 ) from error
 
 

@@ -164,6 +164,15 @@ def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, monkeypatch):
     assert held.num_rows == [3, 5, 1, 7, 2, 2]
 
 
+def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
+    disconnected = call_of(["a", "b"], is_awaited=lambda: False)
+    error, arrays = run_together(held, [disconnected, call_of(["c"])])
+    assert isinstance(error, tf.errors.CancelledError)
+    assert "The client has disconnected" in error.message
+    assert arrays[2].tolist() == [1]
+    assert held.num_rows == [2, 1]
+
+
 @pytest.mark.parametrize(
     ("change", "shapes"),
     [
