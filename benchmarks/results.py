@@ -12,7 +12,7 @@
 result neither in RUNS nor in docs/measurements/; if it is interrupted, repeat the command.
 `ensembles` evaluates all seeds with ELMo of a task together, if all of them are in RUNS.
 `collect` adds the scores to the JSON files in docs/measurements/. `analyze` measures perplexity,
-probes, senses and neighbors, `speed` the time of `elmo-tf embed`.
+probes and senses, `speed` the time of `elmo-tf embed`.
 `pages` writes the tables of the pages from these files.
 
 The development set of a task is halved: one half chooses the best epoch, the scores are those of
@@ -33,15 +33,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from absl import logging
 from results_pages import write_pages
 from results_pictures import draw_pictures
 from studies import MEASUREMENTS, STUDIES, Run, measured, results_of, runs_of, settings_of
 
-from elmo_tf.embedding.vectors import cosines
 from elmo_tf.files import atomic_file, write_json
-from elmo_tf.tasks.word_vectors import read_word_vectors
 
 RESULT = "result.json"
 TUNING = ("--epochs", 3, "--learning-rate", 0.001, "--batch-size", 16, "--num-sampled", 4096)
@@ -254,13 +251,8 @@ def task_texts(settings: dict[str, Any], files: Sequence[str]) -> list[tuple[str
 
 def run_command(*arguments: Any) -> str:
     """Runs `elmo-tf`, and returns what it prints."""
-    return _output_of(Path(sys.executable).with_name("elmo-tf"), *arguments)
-
-
-def _output_of(*command: Any) -> str:
-    return subprocess.run(
-        [*map(str, command)], stdout=subprocess.PIPE, check=True, text=True
-    ).stdout
+    command = [Path(sys.executable).with_name("elmo-tf"), *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
 def analyze(data: Path, model: str) -> None:
@@ -290,18 +282,6 @@ def analyze(data: Path, model: str) -> None:
     test = data / "wsd/semeval2007/semeval2007.data.xml"
     found = run_command("senses", model, *options, "--test", test)
     write_measurement("senses", json.loads(found))
-    options = ("--model", model, "--corpus", data / "lm/en_wiki/train/*", "--max-tokens", 500_000)
-    found = json.loads(run_command("neighbors", "play", *options, "--layer", 2, "--top", 4))
-    static = read_word_vectors(data / "glove.txt")
-    order = np.argsort(-cosines(static.vectors, static["play"][np.newaxis])[:, 0])
-    near = [{"token": static.tokens[row]} for row in order[1:5]]  # the first is "play" itself
-    found["vectors"] = {"glove.txt": near}
-    write_measurement("neighbors", found)
-    script = Path(__file__).parents[1] / "examples" / "trivial_baselines.py"
-    options = ("--questions", data / "squad/dev.json", "--documents")
-    documents = sorted(data.glob("coref/litbank/dev/*.conll"))
-    lines = _output_of(sys.executable, script, *options, *documents).splitlines()
-    write_measurement("trivial", [json.loads(line) for line in lines])
 
 
 def measure_speed(data: Path, model: str) -> None:

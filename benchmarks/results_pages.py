@@ -9,11 +9,10 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from korean_page import KOREAN_BLOCKS
 from studies import STUDIES, Study, measured, rows_of, scores_of
-from tables import accuracies, in_context, spread, table
+from tables import accuracies, spread, table
 
 _ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -120,20 +119,6 @@ def _ensembles() -> str:
         rows.append([STUDIES[name].title, _METRICS.get(metric, metric), len(members), *cells])
     head = ["task", "metric", "members", "mean of the members", "best member", "ensemble"]
     return table(head, rows)
-
-
-def _times() -> str:
-    rows = []
-    for name, study in _measured_studies():
-        if not rows_of(name, "without"):
-            continue
-        cells: list[Any] = [study.title]
-        for variant in ("without", "with"):
-            runs = rows_of(name, variant)
-            cells += [_range(row[field] for row in runs) for field in ("epoch", "seconds")]
-        rows.append(cells)
-    head = ["best epoch without", "seconds per epoch without"]
-    return table(["task", *head, *(name.replace("without", "with") for name in head)], rows)
 
 
 def _range(values: Iterable[float], digits: int = 0) -> str:
@@ -258,38 +243,6 @@ def _senses() -> str:
     return table(["F1 (%)", *head], rows)
 
 
-_TRIVIAL = {
-    "first_tokens": "SQuAD: first 3 tokens of the passage",
-    "after_question_words": "SQuAD: 3 tokens after the part that shares most words",
-    "linked_pronouns": "LitBank: equal names, and pronouns with the nearest name before them",
-}
-
-
-def _trivial() -> str:
-    rows = []
-    for found in measured("trivial"):
-        scores = {name: found[name] for name in ("em", "f1") if name in found}
-        names = [name for name in ("muc", "b_cubed", "ceaf_e") if name in found]
-        scores |= {name: found[name]["f1"] for name in names}
-        scores |= {name: found[name] for name in ("average",) if name in found}
-        texts = [f"{_METRICS.get(name, name)} {100 * score:.1f}" for name, score in scores.items()]
-        rows.append([_TRIVIAL[found["baseline"]], ", ".join(texts)])
-    return table(["baseline", "scores"], rows)
-
-
-def _neighbors() -> str:
-    found = measured("neighbors")
-    types = ", ".join(f"*{near['token']}*" for one in found["vectors"].values() for near in one)
-    rows = []
-    for occurrence in found["occurrences"]:
-        (nearest,) = occurrence["neighbors"].values()
-        for number, near in enumerate(nearest):
-            similarity = f"{near['similarity']:.3f}"
-            rows.append(["" if number else in_context(occurrence), in_context(near), similarity])
-    text = f"The nearest types to *play* by GloVe are {types}. By the second layer:"
-    return f"{text}\n\n{table(['occurrence', 'nearest', 'cosine'], rows)}"
-
-
 def _speed() -> str:
     found = measured("speed")
     seconds = found["seconds"]
@@ -337,7 +290,6 @@ def _best(scores: Sequence[float]) -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "tasks": _tasks,
     "ensembles": _ensembles,
-    "times": _times,
     "shares": _shares,
     "placements": _placements,
     "mixes": _mixes,
@@ -346,8 +298,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "perplexity": _perplexity,
     "probe": _probe,
     "senses": _senses,
-    "trivial": _trivial,
-    "neighbors": _neighbors,
     "speed": _speed,
     "training": functools.partial(_training, "small_en"),
     "training_ko": functools.partial(_training, "small_ko"),

@@ -1,4 +1,4 @@
-"""The files for TF Serving in examples/serving are valid and agree with each other."""
+"""The files in examples/serving and examples/pretraining are valid and agree with each other."""
 
 import json
 import re
@@ -56,3 +56,9 @@ def test_kubernetes_and_compose_start_the_server_alike():
     assert metrics["enable"] == [True]
     assert metrics["path"] == [annotations["prometheus.io/path"]]
     assert annotations["prometheus.io/port"] == options["rest_api_port"]
+
+
+def test_kubernetes_job_of_pretraining_is_valid():
+    path = FOLDER.parent / "pretraining" / "kubernetes.yaml"
+    for manifest in yaml.safe_load_all(path.read_text("utf-8")):
+        kubernetes_validate.validate(manifest, "1.31", strict=True)

@@ -1,6 +1,5 @@
 """The examples of task models, each with a few lines of data and a tiny biLM."""
 
-import json
 import runpy
 import sys
 from pathlib import Path
@@ -61,20 +60,3 @@ def test_a_task_model_is_trained_and_evaluated(name, extra, score, run, tmp_path
     printed = run(name, "--train", file, "--dev", file, "--epochs", 2, *extra)
     assert "Epoch 2/2" in printed
     assert score in printed.splitlines()[-1]
-
-
-def test_trivial_baselines_are_scored(tmp_path, monkeypatch, capsys):
-    for task, option in (("squad", "--questions"), ("coref", "--documents")):
-        (tmp_path / "file").write_text(TASK_FILES[task][1])
-        monkeypatch.setattr(sys, "argv", ["baselines", option, str(tmp_path / "file")])
-
-        runpy.run_path(str(EXAMPLES / "trivial_baselines.py"), run_name="__main__")
-
-        scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        if task == "squad":  # "The cat," is an answer: punctuation is ignored
-            assert [(one["baseline"], one["em"]) for one in scores] == [
-                ("first_tokens", pytest.approx(2 / 3)),
-                ("after_question_words", pytest.approx(1 / 3)),
-            ]
-        else:  # one of three links: "It" is Bonn, but "She" is not
-            assert scores[0]["muc"]["recall"] == pytest.approx(1 / 3)
