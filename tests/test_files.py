@@ -1,19 +1,10 @@
-import json
 import os
 import stat
 import tempfile
 
 import pytest
 
-from elmo_tf.files import (
-    atomic_directory,
-    atomic_file,
-    locked_directory,
-    refuse_directory,
-    refuse_file,
-    refuse_pattern,
-    write_json,
-)
+from elmo_tf.files import atomic_directory, atomic_file, refuse_directory, refuse_file
 
 both = pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
 
@@ -149,13 +140,6 @@ def test_only_the_same_kind_of_path_is_replaced(tmp_path):
             atomic(tmp_path / name, overwrite=True).__enter__()
 
 
-def test_a_path_with_wildcards_is_refused(tmp_path):
-    refuse_pattern(tmp_path / "plain")
-    for name in ("a[1]", "a*", "a?", "a\\b"):
-        with pytest.raises(ValueError, match="as a wildcard"):
-            refuse_pattern(tmp_path / name)
-
-
 @both
 def test_a_link_stays_and_its_target_is_replaced(tmp_path, atomic):
     target, link = tmp_path / "disk" / "target", tmp_path / "link"
@@ -171,14 +155,6 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path, atomic):
         assert link.is_symlink()
         assert content_of(target) == content
     assert os.listdir(target.parent) == ["target"]
-
-
-def test_json_keeps_invalid_bytes_of_a_path(tmp_path):
-    content = {"corpus": os.fsdecode(b"caf\xe9"), "language": "français"}
-    write_json(tmp_path / "record.json", content)
-    text = (tmp_path / "record.json").read_text("utf-8")
-    assert "français" in text
-    assert json.loads(text) == content
 
 
 def test_a_broken_link_counts_as_an_existing_path(tmp_path):
@@ -202,9 +178,3 @@ def test_a_directory_created_meanwhile_is_not_replaced(tmp_path):
         write_late()
     assert os.listdir(tmp_path) == ["directory"]
     assert content_of(path) == "first"
-
-
-def test_a_directory_is_locked_once(tmp_path):
-    with locked_directory(tmp_path / "work", "first"), pytest.raises(FileExistsError, match="late"):
-        locked_directory(tmp_path / "work", "late").__enter__()
-    locked_directory(tmp_path / "work", "again").__enter__()

