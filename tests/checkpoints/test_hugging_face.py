@@ -96,15 +96,10 @@ def test_a_repository_is_loaded_and_cached(format, repository, bilm, monkeypatch
     check(f"hf://{REPOSITORY}", bilm)
 
 
-@pytest.mark.parametrize("is_converted", [False, True])
-def test_a_repository_with_a_lexicon_is_loaded(is_converted, repository, manylangs):
-    bilm = load_bilm(manylangs)
-    if is_converted:
-        save_bilm(bilm, repository)
-    else:
-        shutil.copytree(manylangs, repository, dirs_exist_ok=True)
+def test_a_repository_with_a_lexicon_is_loaded(repository, manylangs):
+    shutil.copytree(manylangs, repository, dirs_exist_ok=True)
 
-    check(f"hf://{REPOSITORY}", bilm)  # its digest includes the lexicon
+    check(f"hf://{REPOSITORY}", load_bilm(manylangs))  # the digest includes the lexicon
 
 
 @pytest.mark.parametrize(
@@ -125,19 +120,15 @@ def test_repositories_that_cannot_be_loaded_raise_an_error(name, message, reposi
             load(f"hf://{name}")
 
 
-@pytest.mark.parametrize(
-    "error", [None, TimeoutError(), RuntimeError("Server disconnected")], ids=repr
-)
-def test_connection_errors_suggest_a_manual_download(error, repository, monkeypatch):
+def test_connection_errors_suggest_a_manual_download(repository, monkeypatch):
     def fail(*args, **kwargs):
-        raise error
+        raise RuntimeError("Server disconnected")
 
-    message = "not in the cache .* Download its files"
-    if error is None:
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    else:
-        monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-        message = rf"cannot be downloaded: {type(error).__name__}: {error}.* Download its files"
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(FileNotFoundError, match=r"not in the cache .* Download its files"):
+        load_bilm(f"hf://{REPOSITORY}")
 
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    message = "cannot be downloaded: RuntimeError: Server disconnected.* Download its files"
     with pytest.raises(FileNotFoundError, match=message):
         load_bilm(f"hf://{REPOSITORY}")

@@ -45,13 +45,6 @@ def check(bilm, layers):
     np.testing.assert_array_equal(bilm(SENTENCES)["layers"], layers)
 
 
-def test_a_checkpoint_must_be_a_path_a_name_or_a_pair():
-    with pytest.raises(TypeError, match=r'Pass a checkpoint: a name such as "small-en".*None'):
-        load_bilm(None)
-    with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
-        load_bilm(("one",))
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -68,11 +61,10 @@ def test_published_file_names_are_found(copied, layers, names):
     check(load_bilm(copied), layers)
 
 
-@pytest.mark.parametrize("kind", [tuple, list])
-def test_a_pair_of_paths_selects_both_files(copied, layers, kind):
+def test_a_pair_of_paths_selects_both_files(copied, layers):
     (copied / "other_weights.hdf5").touch()
 
-    check(load_bilm(kind([copied / "options.json", str(copied / "weights.hdf5")])), layers)
+    check(load_bilm((copied / "options.json", str(copied / "weights.hdf5"))), layers)
 
 
 @pytest.mark.parametrize("prefix", ["", "a/b/", "run/"])
@@ -89,20 +81,16 @@ def test_a_zip_of_the_files_or_of_their_folder_is_loaded(
     check(load_bilm(zip_of(tmp_path / "elmo.zip", files)), layers)
 
 
-def test_a_directory_with_one_checkpoint_in_a_subfolder_is_loaded(tmp_path, copied, layers):
+def test_a_directory_may_hold_one_checkpoint_in_a_subfolder(tmp_path, copied, layers):
     shutil.move(copied, tmp_path / "unpacked" / "uniref50")
     (tmp_path / "unpacked" / "README").touch()
     shutil.copytree(tmp_path / "unpacked" / "uniref50", tmp_path / "unpacked" / ".new.part")
 
     check(load_bilm(tmp_path / "unpacked"), layers)
-
-
-def test_several_checkpoints_in_a_directory_are_refused(tmp_path, checkpoint_directory):
-    for name in ("one", "two"):
-        shutil.copytree(checkpoint_directory, tmp_path / "both" / name)
-
-    with pytest.raises(ValueError, match=r"both holds several checkpoints: one, two\. Pass the"):
-        load_bilm(tmp_path / "both")
+    shutil.copytree(tmp_path / "unpacked" / "uniref50", tmp_path / "unpacked" / "one")
+    message = r"unpacked holds several checkpoints: one, uniref50\. Pass the"
+    with pytest.raises(ValueError, match=message):
+        load_bilm(tmp_path / "unpacked")
 
 
 @pytest.mark.parametrize("name", ["elmo.tar.gz", "elmo.tgz", "download"])
@@ -130,9 +118,6 @@ def test_weights_with_any_name_are_found_if_no_other_file_can_be_the_weights(
         (copied / name).touch()
 
     check(load_bilm(copied), layers)
-    (copied / "other.hdf5").touch()
-    with pytest.raises(ValueError, match=r"must contain one .*, not 2: elmo_ru.*, other\.hdf5"):
-        load_bilm(copied)
 
 
 @pytest.mark.parametrize("name", ["elmo.zip", "elmo.tar.gz"])
@@ -169,15 +154,6 @@ def test_urls_with_the_same_file_name_are_cached_separately(website, checkpoint_
                 assert load_bilm(url).config.lstm.dim == 9
 
 
-def test_a_zip_without_one_of_the_files_is_refused(copied, tmp_path):
-    for name, names in (("options.json", ""), ("weights.hdf5", " or .* or model.hdf5")):
-        files = files_of(copied)
-        del files[name]
-        message = rf"There is no \*{name}{names} in .*elmo\.zip"
-        with pytest.raises(FileNotFoundError, match=message):
-            load_bilm(zip_of(tmp_path / "elmo.zip", files))
-
-
 @pytest.mark.parametrize("name", ["model.hdf5", "old_weights.hdf5", "old_options.json"])
 def test_two_options_or_weight_files_are_refused(copied, name):
     (copied / name).touch()
@@ -186,7 +162,9 @@ def test_two_options_or_weight_files_are_refused(copied, name):
         load_bilm(copied)
 
 
-def test_truncated_archives_and_single_files_are_refused(tmp_path, checkpoint_directory):
+def test_truncated_archives_single_files_and_other_objects_are_refused(
+    tmp_path, checkpoint_directory
+):
     zipped = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
     for path in (zipped, tar_of(tmp_path / "elmo.tar.gz", checkpoint_directory)):
         path.write_bytes(path.read_bytes()[:-200])
@@ -194,6 +172,10 @@ def test_truncated_archives_and_single_files_are_refused(tmp_path, checkpoint_di
             load_bilm(path)
     with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
+    with pytest.raises(TypeError, match=r'Pass a checkpoint: a name such as "small-en".*None'):
+        load_bilm(None)
+    with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
+        load_bilm(("one",))
 
 
 def test_token_embeddings_must_have_a_row_for_each_token(tmp_path, checkpoint_directory):

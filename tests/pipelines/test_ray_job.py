@@ -2,6 +2,7 @@
 
 import threading
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -130,26 +131,22 @@ def test_an_incomplete_shard_is_an_error(tmp_path):
         _checked_count(shard, TextPart("a.txt", 0, 2, 0, 2))
 
 
-def test_a_worker_error_names_file_and_line(cluster, checkpoint_directory, tmp_path):
+def test_errors_name_a_missing_model_and_the_file_and_line_of_bad_text(
+    cluster, checkpoint_directory, tmp_path
+):
     (tmp_path / "a.txt").write_bytes(b"a\nb\rc\n")
 
     with pytest.raises(ValueError, match=r"a\.txt, line 2: a carriage return"):
         embed_with_ray(checkpoint_directory, tmp_path / "a.txt", tmp_path / "out")
-
-
-def test_a_missing_model_is_an_error(cluster, texts, tmp_path):
+    (tmp_path / "b.txt").write_text("a\n")
     with pytest.raises(FileNotFoundError, match="no_model"):
-        embed_with_ray("no_model", texts / "a.txt", tmp_path / "out")
+        embed_with_ray("no_model", tmp_path / "b.txt", tmp_path / "out")
 
 
 def test_without_a_cluster_the_error_says_how_to_start_one(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("a\n")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", _no_cluster)
+    monkeypatch.setattr(ray, "init", Mock(side_effect=ConnectionError("no running Ray instance")))
 
     with pytest.raises(ConnectionError, match=r"no Ray cluster at 'auto'.*ray start --head"):
         embed_with_ray("small-en", tmp_path / "a.txt", tmp_path / "out")
-
-
-def _no_cluster(**options):
-    raise ConnectionError("Could not find any running Ray instance.")

@@ -4,24 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, char_ids
+from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig
 from elmo_tf.saved_models.exporting.signatures import Exported
 from reference import scalar_mix as reference
 
 SENTENCES = ["the cat sat", "", "one two three four"]
 LENGTHS = np.array([3, 0, 4])
 MASK = np.arange(4) < LENGTHS[:, np.newaxis]
-
-
-@pytest.fixture(scope="module")
-def exported(elmo):
-    return Exported(elmo)
-
-
-def test_training_mode_has_no_dropout(exported):
-    outputs, trained = (exported(tf.constant(SENTENCES), training=on) for on in (False, True))
-
-    np.testing.assert_array_equal(trained["elmo"], outputs["elmo"])
 
 
 @pytest.mark.parametrize(
@@ -71,18 +60,3 @@ def test_other_objects_are_refused():
     bilm = BiLM(BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5))
     with pytest.raises(ValueError, match=r"needs a vocabulary to read strings"):
         Exported(bilm)
-
-
-@pytest.mark.parametrize("sentences", [[["one", "two"], ["b"]], [[], ["one"]]])
-def test_char_ids_padding_of_a_batching_server_is_not_a_token(exported, sentences):
-    ids = char_ids(tf.ragged.constant(sentences, dtype=tf.string), 14).to_tensor(
-        shape=(len(sentences), 2, 14)
-    )
-    of_char_ids = exported.signatures["char_ids"]
-    expected = of_char_ids(char_ids=ids)
-    first = tf.reshape(ids, [-1])[0]
-    padded = tf.pad(ids, [(0, 0), (0, 3), (0, 0)], constant_values=first)
-    outputs = of_char_ids(char_ids=padded)
-    np.testing.assert_array_equal(outputs["sequence_len"], expected["sequence_len"])
-    np.testing.assert_allclose(outputs["elmo"][:, :2], expected["elmo"], atol=1e-5)
-    np.testing.assert_allclose(outputs["elmo"][:, 2:], 0)

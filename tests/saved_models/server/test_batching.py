@@ -119,7 +119,6 @@ def test_an_invalid_call_does_not_fail_the_others(version, held, call_of):
     held._run = refusing
     calls = [call_of(["c"]), call_of(["bad"]), call_of(["d e f g"])]
     first, error, last = run_together(held, calls)
-    assert isinstance(error, tf.errors.InvalidArgumentError)
     assert error.message == "a bad word"
     assert_as_single_call(version, calls[0], first)
     assert_as_single_call(version, calls[2], last)
@@ -173,25 +172,13 @@ def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
     assert held.num_rows == [2, 1]
 
 
-@pytest.mark.parametrize(
-    ("change", "shapes"),
-    [
-        (lambda strings, array: array[:1], [(1, 1, 3), (1, 2, 3)]),
-        # One column per character.
-        (
-            lambda strings, array: np.ones((len(strings), max(map(len, strings)), 3), np.float32),
-            [(1, 3, 3), (1, 7, 3)],
-        ),
-    ],
-)
-def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(
-    version, held, call_of, change, shapes
-):
+def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(version, held, call_of):
     def changed(call):
-        return [change(call.inputs["strings"], version.run(call)[call.aliases.index("word_emb")])]
+        sentences = call.inputs["strings"]
+        return [np.ones((len(sentences), max(map(len, sentences)), 3))]  # a column per character
 
     held._run = changed
     calls = [call_of(["abc"], ["word_emb"]), call_of(["b cdefg"], ["word_emb"])]
     arrays = run_together(held, calls)
-    assert [one[0].shape for one in arrays] == shapes
+    assert [one[0].shape for one in arrays] == [(1, 3, 3), (1, 7, 3)]
     assert held.num_rows == [1, 2, 1, 1]

@@ -53,14 +53,12 @@ TOO_LARGE = r"has the shape .*, which is more than 1000 bytes"
         (proto_with(tf.uint8, int_val=[256]), INVALID),
         (proto_with(tf.string, string_val=[b"a", b"b"]), INVALID),
         (proto_with(tensor_content=b"123"), INVALID),
-        (proto_with(shape=None), INVALID),
         (proto_with(shape=[None]), INVALID),
         (tensor_pb2.TensorProto(dtype=1, tensor_shape={"dim": [{"size": -2}]}), INVALID),
         (tensor_pb2.TensorProto(dtype=9999), INVALID),
         (proto_with(tf.float32, [251]), TOO_LARGE),
         (proto_with(tf.string, [63]), TOO_LARGE),
         (proto_with(tf.float32, [2**40, 2**40]), TOO_LARGE),
-        (proto_with(tf.int64, [5, 26]), TOO_LARGE),
         (proto_with(tf.string, [0, 2**50]), TOO_LARGE),
         (proto_with(tf.string, [10], string_val=[b"", b"a" * 120]), TOO_LARGE),
     ],
@@ -117,13 +115,10 @@ def test_tokens_are_counted_with_padding_and_limited(signatures, name, inputs, n
             Limits(max_tokens=num_tokens - 1).check_tokens(signature, inputs)
 
 
-@pytest.mark.parametrize(
-    "limit", [{"max_request_bytes": 0}, {"max_request_bytes": 2**31}, {"max_batch_size": 0}]
-)
-def test_a_limit_out_of_range_is_an_error(limit):
-    ((name, size),) = limit.items()
-    with pytest.raises(ValueError, match=f"`{name}`: .* Received: {size}"):
-        Limits(**limit)
+def test_a_limit_out_of_range_is_an_error():
+    for size in (0, 2**31):
+        with pytest.raises(ValueError, match=f"`max_request_bytes`: .* Received: {size}"):
+            Limits(max_request_bytes=size)
 
 
 def test_warm_up_requests_have_no_limits(model_directory, tmp_path):

@@ -9,12 +9,10 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from prometheus_client.parser import text_string_to_metric_families
-from tensorflow_serving.apis import get_model_metadata_pb2
 
 from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.models import Models
@@ -96,12 +94,8 @@ TOO_LONG = {"strings": ["a " * 65_537]}
     ("spec", "inputs", "status", "code", "message"),
     [
         ({"name": "bert"}, None, 404, "NOT_FOUND", "There is no model bert. Models: elmo"),
-        ({"name": "n" * 2000}, None, 404, "NOT_FOUND", "nnn…"),
         ({"version": {"value": 1}}, None, 404, "NOT_FOUND", "elmo has version 2, not 1"),
-        *(
-            ({"signature": name}, None, 400, "FAILED_PRECONDITION", f"no signature '{name}'")
-            for name in ("images", "__saved_model_init_op")
-        ),
+        ({"signature": "images"}, None, 400, "FAILED_PRECONDITION", "no signature 'images'"),
         (
             *({"signature": "tokens"}, {"tokens": [["a"]], "sequence_len": [2]}),
             *(400, "INVALID_ARGUMENT", "sequence_len is longer than the sentence"),
@@ -153,18 +147,12 @@ def of_tokens(**inputs):
     return {"signature_name": "tokens", "inputs": TOKENS | inputs}
 
 
-def of_flags(**inputs):
-    return {"signature_name": "other_types", "inputs": {"number": 1.0, "flags": [True]} | inputs}
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         (b"{", "The body is not JSON: Expecting property name"),
         (b"[" * 100_000, "The body is not JSON: "),
-        ([1], "Expected a JSON object with 'instances' or 'inputs', but got [1]"),
-        ({"signature_name": "\ud800", "inputs": []}, "no signature '\\ud800'"),
-        ({}, "with 'instances' or 'inputs', but got {}"),
+        ({}, "Expected a JSON object with 'instances' or 'inputs', but got {}"),
         (
             {"instances": [{"lines": "a"}]},
             "Expected row 0 of 'instances' to be an object with ['strings'], but got {",
@@ -174,7 +162,6 @@ def of_flags(**inputs):
             "Expected tokens to have 2 axes with lists of equal lengths, but got 1: ",
         ),
         ({"signature_name": 1, "inputs": []}, "'signature_name' must be a string, not 1"),
-        ({"inputs": ["a", ["b"]]}, 'Expected strings to hold strings (Unicode, or bytes as {"b64"'),
         ({"inputs": [{"b64": "???"}]}, "bytes as {\"b64\": \"…\"}), but got [{'b64': '???'}]"),
         ({"inputs": ["\ud800"]}, 'bytes as {"b64": "…"}), but got [\'\\ud800\']'),
         (
@@ -182,8 +169,6 @@ def of_flags(**inputs):
             "Expected sequence_len to hold int32, but got [2, True]",
         ),
         (of_tokens(sequence_len=[2, 2**31]), "sequence_len to hold int32, but got [2, 2147483648]"),
-        (of_flags(number=10**400), "Expected number to hold float32, but got 1000"),
-        (of_flags(flags=[0]), "Expected flags to hold bool, but got [0]"),
     ],
 )
 def test_an_invalid_json_is_refused(server, body, message):
@@ -197,18 +182,15 @@ def test_too_long_lists_are_refused_before_their_values_are_checked(server, key)
     assert_bad(predict_rest(server, body), message)
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("PUT", "/v1/models/elmo"),
-        ("POST", "/v1/models/elmo:classify"),
-        ("GET", f"/v1/models/elmo/versions/{10**30}"),
-    ],
-)
-def test_an_invalid_path_is_an_error_that_lists_the_valid_ones(server, method, path):
-    status, _, text = send(server, method, path)
-    message = f"Malformed request: {method} {path}. This server knows GET /v1/models/NAME"
-    assert_bad((status, json.loads(text)), message)
+def test_an_invalid_path_and_an_unknown_model_or_version_are_errors(server):
+    for method, path, status, message in (
+        ("POST", "elmo:classify", 400, "elmo:classify. This server knows GET /v1/models/NAME"),
+        ("GET", f"elmo/versions/{10**30}", 400, "Malformed request: GET /v1/models/elmo/versions"),
+        ("GET", "bert", 404, "no model bert"),
+        ("GET", "elmo/versions/5", 404, "has no version 5"),
+    ):
+        found, _, text = send(server, method, f"/v1/models/{path}")
+        assert_bad((found, json.loads(text)), message, status)
 
 
 def test_a_body_above_the_limit_is_refused(model_directory):
@@ -244,20 +226,11 @@ METHODS = ("PredictionService/Predict", "PredictionService/GetModelMetadata")
 METHODS += ("ModelService/GetModelStatus",)
 
 
-def metadata_request(*fields):
-    request = get_model_metadata_pb2.GetModelMetadataRequest(
-        model_spec={"name": "elmo"}, metadata_field=fields
-    )
-    return request.SerializeToString()
-
-
 @pytest.mark.parametrize(
     ("method", "content", "message"),
     [
         *((method, b"", "does not name a model") for method in METHODS),
         (METHODS[0], b"\xff\xff\xff", "Cannot parse the request"),
-        (METHODS[2], b"\x0a\x05abc", "Cannot parse the request"),
-        (METHODS[1], metadata_request("weights"), 'must be "signature_def"'),
         ("PredictionService/Classify", b"", "UNIMPLEMENTED"),
     ],
 )
@@ -265,12 +238,6 @@ def test_invalid_bytes_and_methods_are_refused(channel, method, content, message
     call = channel.unary_unary(f"/tensorflow.serving.{method}", _registered_method=True)
     code = "UNIMPLEMENTED" if message == "UNIMPLEMENTED" else "INVALID_ARGUMENT"
     assert_refused(grpc.StatusCode[code], message, call, content, timeout=10)
-
-
-def test_the_status_of_an_unknown_model_or_version_is_an_error(server):
-    for path, message in (("bert", "no model bert"), ("elmo/versions/5", "has no version 5")):
-        status, _, text = send(server, "GET", f"/v1/models/{path}")
-        assert_bad((status, json.loads(text)), message, 404)
 
 
 def test_several_models_are_served_by_their_names(model_directory, tmp_path):
@@ -291,15 +258,13 @@ def test_several_models_are_served_by_their_names(model_directory, tmp_path):
     assert [dim["size"] for dim in word_emb["tensor_shape"]["dim"]] == ["-1", "-1", "3"]
 
 
-def test_reflection_lists_services_and_methods(channel):
+def test_reflection_lists_the_services(channel):
     database = ProtoReflectionDescriptorDatabase(channel)
     assert set(database.get_services()) >= {
         "tensorflow.serving.PredictionService",
         "tensorflow.serving.ModelService",
         "grpc.health.v1.Health",
     }
-    service = DescriptorPool(database).FindServiceByName("tensorflow.serving.PredictionService")
-    assert "Predict" in {method.name for method in service.methods}
 
 
 def test_requests_are_counted_and_timed(model_directory):
