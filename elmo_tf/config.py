@@ -145,6 +145,11 @@ class BiLMConfig:
         ValueError: a value is out of range, `num_tokens` is required and missing, or `tie_softmax`
             is True and there is no embedding table.
 
+    Example:
+        >>> config = elmo_tf.BiLMConfig.preset("tiny")
+        >>> config.output_dim, config.lstm.num_layers
+        (64, 2)
+
     Source: Peters et al. 2018, section 3; `options.json` of the published checkpoints;
         `bidirectional` and `share_embedding_softmax` of the original's trainer.
     """

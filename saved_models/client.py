@@ -69,6 +69,12 @@ class Client:
 
     Raises:
         ValueError: `address` is malformed, or another argument is out of range.
+
+    Example:
+        >>> with elmo_tf.saved_models.Client("localhost:8500", model="elmo") as client:
+        ...     vectors = client.predict(["The bank of the river", "I like it"])["elmo"]
+        >>> vectors.shape
+        (2, 5, 384)
     """
 
     def __init__(

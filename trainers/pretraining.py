@@ -89,6 +89,12 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         FloatingPointError: the loss or the gradient norm is not finite.
         ConnectionError: another worker has stopped.
         OSError: a file cannot be read or written.
+
+    Example:
+        >>> files = {"corpus": ["text.txt"], "workdir": "run"}
+        >>> config = elmo_tf.trainers.PretrainConfig(**files, preset="tiny", steps=2, batch_size=2)
+        >>> record = elmo_tf.trainers.pretrain(config)
+        >>> vectors = elmo_tf.Embedder("run").encode(["The bank raised its rates ."])
     """
     if config.tensorboard:
         require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")

@@ -82,6 +82,11 @@ def load_bilm(
         BlockingIOError: another process writes the weights.
         ValueError: a file is damaged, or does not match the others. The message names it.
 
+    Example:
+        >>> bilm = elmo_tf.load_bilm("small-en")
+        >>> bilm.config.output_dim
+        384
+
     Source: the published checkpoints of Peters et al. 2018 and of Che et al. 2018.
     """
     with open_checkpoint(path) as checkpoint:
@@ -115,6 +120,11 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         FileNotFoundError: a file is missing, or `directory` is the name of a published model: these
             have no softmax.
         ValueError: a file is damaged, or does not match the others. The message names it.
+
+    Example:
+        >>> model = elmo_tf.load_language_model("small-en")
+        >>> model.vocabulary.tokens[:5]
+        ('<S>', '</S>', '<UNK>', ',', 'the')
     """
     if _is_published(directory):
         raise FileNotFoundError(

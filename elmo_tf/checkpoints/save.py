@@ -67,6 +67,11 @@ def save_bilm(
         OSError: the files cannot be written.
         ValueError: unknown `format` or `dtype`, or a weight is out of its range.
         MissingExtraError: the package safetensors is not installed.
+
+    Example:
+        >>> elmo_tf.save_bilm(elmo_tf.load_bilm("small-en"), "copy", dtype="float16")
+        >>> elmo_tf.load_bilm("copy").config.output_dim
+        384
     """
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {dtype!r}")

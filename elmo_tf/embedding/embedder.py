@@ -59,12 +59,10 @@ class Embedder:
             layer, from 0; "average" and "sum": the mean and the sum of all layers; "mix": the mix
             of the `Elmo` (for a biLM, an untrained mix, which is the mean); each (T, dim). Defaults
             to None: "average" in `encode` and `similarity`, "all" in `embed` and `embed_file`.
-        precision: "float32", or "bfloat16" for bfloat16 matrix products with float32 sums; the
-            performance guide gives the error. On processors without such instructions, "bfloat16"
-            falls back to "float32" with a warning. A float32 `BiLM` is copied for "bfloat16".
+        precision: "float32", or "bfloat16" for bfloat16 matrix products with float32 sums, which
+            falls back to "float32" with a warning on processors without bfloat16 instructions.
             Defaults to "float32".
-        batch_tokens: int >= 1. Tokens per batch. Sentences are read side by side, in windows with
-            carried state, so long sentences need no more memory. Defaults to 4096.
+        batch_tokens: int >= 1. Tokens per batch. Defaults to 4096.
         vocabulary: a `Vocabulary` or an iterable of tokens to encode now and keep in memory, or
             None. The vectors do not depend on it, unless the biLM is trained further: its token
             vectors are then out of date.
@@ -81,6 +79,11 @@ class Embedder:
         FileNotFoundError: there is no such checkpoint.
         RuntimeError: this process was forked from one that had used an `Embedder`. All methods
             that compute vectors raise it too.
+
+    Example:
+        >>> embedder = elmo_tf.Embedder("small-en")
+        >>> [vectors.shape for vectors in embedder.embed(["I like it", "Yes"])]
+        [(3, 3, 384), (3, 1, 384)]
     """
 
     def __init__(
@@ -165,6 +168,10 @@ class Embedder:
             "sentence": float32 (sentence, feature), or (sentence, layer, feature) for
             `layers="all"`. "token": a list of arrays, (T, feature) or see `embed`. For one sentence
             (`str`), only its array.
+
+        Example:
+            >>> embedder.encode(["The bank raised its rates .", "I like it ."]).shape
+            (2, 384)
         """
         if output not in OUTPUTS:
             raise ValueError(f"`output` must be one of {', '.join(OUTPUTS)}. Received: {output!r}")
@@ -200,12 +207,15 @@ class Embedder:
         """Returns the cosine similarities of sentences.
 
         Args:
-            a, b: sentences, see `encode`, or vectors, float (n, …) or a list of arrays.
-                A single sentence or vector is one row.
+            a, b: one or several sentences, see `encode`, or vectors, float (n, …) or their list.
 
         Returns:
             float32 (n, m): the similarity of each of the n sentences of `a` to each of the m of
             `b`; 0 for sentences without tokens. For `layers="all"`, the cosine of all layers.
+
+        Example:
+            >>> embedder.similarity("I like it .", ["You like it .", "The bank ."]).shape
+            (1, 2)
         """
         both = []
         for texts in (a, b):
@@ -342,6 +352,10 @@ class Embedder:
             ValueError: the suffix is unknown, the format does not support an option, or the input
                 is damaged.
             OSError: a file cannot be read or written.
+
+        Example:
+            >>> embedder.embed_file("text.txt", "vectors.hdf5").sentences
+            40
         """
         self._forget_tokens()
         how = overwrite, format, token_column, OutputOptions(**options)

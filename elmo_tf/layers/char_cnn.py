@@ -36,6 +36,11 @@ class CharCNN(keras.layers.Layer):
         ValueError: an argument is out of range, ids are not integers, or rows are shorter than the
             widest filter.
 
+    Example:
+        >>> char_cnn = elmo_tf.layers.CharCNN(filters=[(1, 4), (2, 8)])
+        >>> tuple(char_cnn(elmo_tf.char_ids([["the", "cat", "sat"]])).shape)
+        (1, 3, 12)
+
     Source: Peters et al. 2018, section 3.4; Kim et al. 2016.
     """
 

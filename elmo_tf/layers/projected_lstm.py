@@ -156,6 +156,11 @@ class ProjectedLSTM(keras.layers.RNN):
         float (batch, token, projection_dim); with `return_state` also `h` and `c` after the last
         real token.
 
+    Example:
+        >>> lstm = elmo_tf.layers.ProjectedLSTM(units=16, projection_dim=4, cell_clip=3)
+        >>> tuple(lstm(np.ones((2, 5, 8), np.float32)).shape)
+        (2, 5, 4)
+
     Source: Sak et al. 2014; Peters et al. 2018, section 3.1; the published checkpoints.
     """
 

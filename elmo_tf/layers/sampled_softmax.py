@@ -42,6 +42,12 @@ class SampledSoftmax(keras.layers.Layer):
     Raises:
         ValueError: an argument is out of range.
 
+    Example:
+        >>> softmax = elmo_tf.layers.SampledSoftmax(vocabulary_size=1000, num_sampled=64)
+        >>> losses = softmax(np.ones((2, 8), np.float32), np.array([3, 7]))
+        >>> tuple(losses.shape)
+        (2,)
+
     Source: Jean et al. 2015; Peters et al. 2018, section 3.1. Unlike in the original, the sample is
     reproducible from its seed.
     """

@@ -45,6 +45,11 @@ class ScalarMix(keras.layers.Layer):
     Raises:
         ValueError: `l2` is below 0, or `layers` does not have four axes with a known layer axis.
 
+    Example:
+        >>> mix = elmo_tf.layers.ScalarMix()
+        >>> tuple(mix(np.ones((2, 3, 5, 8), np.float32)).shape)
+        (2, 5, 8)
+
     Source: Peters et al. 2018, equation 1 and section 3.2.
     """
 

@@ -60,6 +60,12 @@ class BiLM(keras.Model):
             than the number of tokens, ids out of range, or char ids for a biLM without a character
             CNN (or token ids for a biLM with one).
 
+    Example:
+        >>> bilm = elmo_tf.BiLM(elmo_tf.BiLMConfig.preset("tiny"))
+        >>> outputs = bilm(["The bank of the river", "I like it"])
+        >>> tuple(outputs["layers"].shape), tuple(outputs["mask"].shape)
+        ((2, 3, 5, 64), (2, 5))
+
     Source: Peters et al. 2018, sections 3.1 and 3.4.
     """
 

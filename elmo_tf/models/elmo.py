@@ -46,6 +46,14 @@ class Elmo(keras.layers.Layer):
         ValueError: an argument is out of range, both `top_only` and `average` are True, or `bilm`
             has keep_boundaries=True.
 
+    Example:
+        >>> elmo = elmo_tf.Elmo.from_pretrained("small-en")
+        >>> sentences = keras.Input((), dtype="string")
+        >>> hidden = keras.layers.LSTM(8)(elmo(sentences))
+        >>> model = keras.Model(sentences, keras.layers.Dense(2)(hidden))
+        >>> tuple(model(tf.constant(["a good film", "a bad film"])).shape)
+        (2, 2)
+
     Source: Peters et al. 2018, sections 3.2 and 3.3.
     """
 

@@ -43,6 +43,11 @@ def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskMod
     Raises:
         FileNotFoundError: a directory has no model.
         ValueError: a model or record is damaged; or see `Ensemble`.
+
+    Example:
+        >>> tagger = elmo_tf.tasks.load_task("ner")
+        >>> [len(tags) for tags in tagger.tag(["Anna lives in Bonn"])]
+        [4]
     """
     workdirs = workdir, *others
     read_runs(*workdirs)

@@ -103,6 +103,10 @@ def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.
         ValueError: `max_chars` is below 3.
         TypeError: `tokens` contains something other than strings.
 
+    Example:
+        >>> elmo_tf.char_ids(["cat", ""], max_chars=6).numpy().tolist()
+        [[259, 100, 98, 117, 260, 261], [0, 0, 0, 0, 0, 0]]
+
     Source: Peters et al. 2018 and the published checkpoints. Ids are those of the original plus
     one, so that 0 can mark padding.
     """

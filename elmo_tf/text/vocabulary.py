@@ -30,6 +30,11 @@ class Vocabulary:
         ValueError: the first three tokens are different, or a token is duplicated, is empty or
             contains whitespace.
 
+    Example:
+        >>> vocabulary = elmo_tf.Vocabulary.build(["the cat sat", "the dog"], max_size=5)
+        >>> vocabulary.tokens
+        ('<S>', '</S>', '<UNK>', 'the', 'cat')
+
     Source: Peters et al. 2018; the vocabulary files of the original.
     """
 

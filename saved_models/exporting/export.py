@@ -64,6 +64,10 @@ def export(
         ValueError: the model cannot be exported, see `Exported`.
         RuntimeError: the written model differs from the live model.
         OSError: the files cannot be written.
+
+    Example:
+        >>> elmo_tf.saved_models.export(elmo_tf.load_bilm("small-en"), "exported")
+        'exported/1'
     """
     warmup = list(token_lists(warmup, "warmup"))
     if isinstance(bilm_or_elmo, Elmo):

@@ -24,6 +24,11 @@ def load(path: str | os.PathLike, trainable: bool = False) -> "ExportedElmo":
     Raises:
         FileNotFoundError: there is no exported model.
         ValueError: the SavedModel was not exported by elmo_tf.
+
+    Example:
+        >>> layer = elmo_tf.saved_models.load("exported")
+        >>> tuple(layer(["The bank of the river", "I like it"]).shape)
+        (2, 5, 384)
     """
     return ExportedElmo(path, trainable=trainable)
 

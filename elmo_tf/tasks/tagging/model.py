@@ -132,6 +132,14 @@ class CRFTagger(Tagger):
         ValueError: an argument is out of its range, a label is not a tag of the scheme, or see
             `TaskModel`.
 
+    Example:
+        >>> elmo = elmo_tf.Elmo.from_pretrained("small-en")
+        >>> tagger = elmo_tf.tasks.CRFTagger(["O", "B-PER", "I-PER"], elmo=elmo, scheme="BIO")
+        >>> tagger.compile("adam")
+        >>> history = tagger.fit(["Anna sings", "It is"], [["B-PER", "O"], ["O", "O"]], verbose=0)
+        >>> [len(tags) for tags in tagger.tag(["Anna sings"])]
+        [2]
+
     Source: Peters et al. 2018, section 4 and supplement; Lample et al. 2016.
     """
 
