@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -60,6 +61,7 @@ def test_masked_tokens_change_no_gradient():
 
 
 def test_recurrent_dropout_is_the_same_at_all_tokens():
+    keras.utils.set_random_seed(0)  # few units: another seed may drop all or none
     layer = new_layer("highway_lstm", dropout=0.5)
     sequences, _ = inputs(9)
 
