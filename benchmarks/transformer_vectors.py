@@ -51,9 +51,6 @@ class TransformerSource(VectorSource):
     def files(self) -> list[Path]:
         return [self.path / "model.safetensors", self.path / "tokenizer.json"]
 
-    def check(self, sentences: Iterable[Sequence[str]]) -> None:
-        pass  # every sentence has vectors
-
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         sentences = iter(sentences)
         while group := list(itertools.islice(sentences, _GROUP)):

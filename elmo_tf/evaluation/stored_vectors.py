@@ -1,5 +1,6 @@
 """Vectors in files instead of an `Embedder`: of another model, of an old run, or of words."""
 
+import abc
 import functools
 import hashlib
 import json
@@ -18,7 +19,7 @@ from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import encode
 
 
-class VectorSource:
+class VectorSource(abc.ABC):
     """The part of an `Embedder` that measures use: the layers of sentences.
 
     A subclass sets `num_layers` and `dim`, and implements `embed`.
@@ -45,9 +46,9 @@ class VectorSource:
         digest = hashlib.sha256(json.dumps(state).encode()).hexdigest()
         return {"model": digest, "precision": self.precision}
 
+    @abc.abstractmethod
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         """Yields the layers of each sentence, float32 (layer, token, feature)."""
-        raise NotImplementedError
 
 
 class WordVectorSource(VectorSource):
