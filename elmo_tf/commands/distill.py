@@ -85,13 +85,12 @@ def _of_corpus(
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.distillation import mean_vectors
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import check_tokens, read_sentences
+    from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.counting import reported_lines
     from elmo_tf.text.reading import sentence_files
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
     files = sentence_files(corpus)
-    check_tokens(files)
     vocabulary = Vocabulary.build(
         progress_over(reported_lines(files, format=None), None, "counting", "lines"),
         min_count,

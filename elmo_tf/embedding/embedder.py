@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.checkpoints.load import known_characters
 from elmo_tf.embedding import file_jobs
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.layer_choice import (
@@ -33,7 +32,7 @@ from elmo_tf.processors import (
 )
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
-from elmo_tf.text.counting import KnownText, TextCount, TokenLimit, reported_sentences
+from elmo_tf.text.counting import KnownText, TextCount, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
 from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
 
@@ -115,7 +114,6 @@ class Embedder:
         self.batch_tokens = batch_tokens
         self.bilm, self._mix = bilm_and_mix(bilm_or_path, layers, self.precision)
         self._vocabulary, self._cache_tokens = list(vocabulary or ()), cache_tokens
-        self._characters = known_characters(self.bilm, bilm_or_path)
         check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls, unless they pass a vocabulary.
         is_callers = self.bilm is getattr(bilm_or_path, "bilm", bilm_or_path)
@@ -373,11 +371,11 @@ class Embedder:
     @property
     def known_text(self) -> KnownText:
         """The text that the model knows: others are reported."""
-        char_cnn, limit = self.bilm.config.char_cnn, None
-        if char_cnn is not None:
-            unit = "bytes" if char_cnn.lexicon is None else "characters"
-            limit = TokenLimit(char_cnn.max_chars - 2, unit)  # without word boundaries
-        return KnownText(limit, self.bilm.vocabulary, self._characters)
+        char_cnn = self.bilm.config.char_cnn
+        if char_cnn is None:
+            return KnownText(vocabulary=self.bilm.vocabulary)
+        unit = "bytes" if char_cnn.lexicon is None else "characters"
+        return KnownText(char_cnn.max_chars - 2, unit)  # without word boundaries
 
     def __getstate__(self) -> dict[str, Any]:
         made = ("_table", "_read_group", "_encode_group", "_lock")  # by `_prepare`

@@ -14,9 +14,9 @@ from elmo_tf.models import token_ids
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
+from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.inputs import checked_inputs, is_token
 from elmo_tf.text.lexicon import Lexicon
-from elmo_tf.text.sentences import string_tensor
 from elmo_tf.text.vocabulary import Vocabulary
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors
+from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.corpus import prefetch
 from elmo_tf.text.inputs import (
     TO_LIST,
@@ -21,7 +22,6 @@ from elmo_tf.text.inputs import (
     list_of_column,
     token_batch,
 )
-from elmo_tf.text.sentences import string_tensor
 
 NO_TAG = -1  # of padding, in `y` of models that label tokens
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM

@@ -1,11 +1,13 @@
 """tokens ─► char ids: begin of word, characters, end of word, padding; ids begin at 1."""
 
 import abc
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from elmo_tf.text.sentences import string_tensor
+from elmo_tf.text.reading import encode
 
 # 0 marks padding tokens, and byte b has id b + 1.
 BOS = 257
@@ -115,3 +117,40 @@ def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.
             f"`max_chars` must be at least 3: two word boundaries and a byte. Received: {max_chars}"
         )
     return BYTES.char_ids(tokens, max_chars)
+
+
+def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
+    """Converts Python strings to a string tensor, ragged if inner lengths differ; see `encode`.
+
+    `strings` are a `str` or `bytes`, nested lists of them, an array, or a string tensor.
+
+    Raises:
+        TypeError: an item is not a string.
+        ValueError: a list contains both strings and lists.
+    """
+    if isinstance(strings, np.ndarray):
+        strings = strings.tolist()  # a single string from a 0-d array
+    if isinstance(strings, tf.Tensor | tf.RaggedTensor):
+        tensor = strings
+    elif isinstance(strings, str | bytes):
+        tensor = tf.constant(encode(strings))
+    else:
+        strings = _encode_nested(strings)
+        # An array of objects contains lists if their lengths or depths differ.
+        is_ragged = any(isinstance(item, list) for item in np.array(strings, object).flat)
+        tensor = (tf.ragged.constant if is_ragged else tf.constant)(strings, dtype=tf.string)
+    if tensor.dtype != tf.string:
+        raise TypeError(f"Strings are required. Received: a tensor of {tensor.dtype.name}.")
+    return tensor
+
+
+def _encode_nested(strings: Any) -> list:
+    if not isinstance(strings, Iterable):
+        raise TypeError(
+            f"Strings or nested lists of strings are required. Received: {strings!r} "
+            f"(of type {type(strings).__name__})."
+        )
+    return [
+        encode(string) if isinstance(string, str | bytes) else _encode_nested(string)
+        for string in strings
+    ]

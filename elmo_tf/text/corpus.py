@@ -14,12 +14,12 @@ from absl import logging
 
 from elmo_tf.files import atomic_file
 from elmo_tf.text.counting import MAX_SENTENCE_TOKENS, TextCount, count_text
-from elmo_tf.text.fasta import is_fasta
 from elmo_tf.text.reading import (
     TextSource,
     check_regular_file,
     encode,
     is_compressed,
+    is_fasta,
     sentence_lines,
 )
 from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
@@ -30,18 +30,6 @@ SHUFFLE_LINES = 16_384
 _MIXED_FILES = 64
 # Share of unknown targets above which perplexities are misleading.
 _MAX_UNKNOWN = 0.05
-
-
-def check_tokens(files: Sequence[str | os.PathLike]) -> None:
-    """Reads the first sentence of texts, to find wrong files before a model is loaded.
-
-    Raises:
-        ValueError: the files contain no token, or are not regular files; or see `sentence_lines`.
-    """
-    for file in files:
-        check_regular_file(file)
-    if next(read_sentences(files), None) is None:
-        raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
 
 
 def read_sentences(files: Iterable[TextSource], format: str | None = None) -> Iterator[list[str]]:

@@ -21,23 +21,17 @@ KINDS = {
     "invalid": "with invalid UTF-8 (read byte for byte; another encoding?)",
     "nul": "with NUL bytes (UTF-16?)",
     "boundary": "with a token <S> or </S> (names of the sentence boundaries)",
-    "space": "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)",
     "empty": "without tokens",
-    "crlf": "ending in CRLF (read as LF)",
     "long": f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)",
     "cut": "with a token longer than the model reads (truncated), such as {!r:.80}",
     "unknown": "with a token that is not in the vocabulary (read as <UNK>), such as {!r:.80}",
     "normal form": "not in Unicode's normal form NFC (see unicodedata.normalize), such as {!r:.80}",
     "raw": "that look like raw text, such as {!r:.80} (remedy: tokenizer= or --tokenize)",
-    "script": "of letters that the vocabulary lacks, such as {!r} (a model of another language?)",
 }
-_HARMLESS = ("empty", "crlf")
-# These kinds are looked for in the first sentences, and reported if many of them have it.
-_STYLES, _SHARE = ("raw", "script"), 0.2
-_FIRST_SENTENCES = 1000
+# Raw text is looked for in the first sentences, and reported if it is many of them.
+_FIRST_SENTENCES, _RAW_SHARE = 1000, 0.2
 
 _BOUNDARIES = {"<S>", "</S>"}
-_WIDE_SPACES = re.compile(r"\S[\u00a0\u3000]+\S")
 # A letter, then punctuation that tokenizers separate: at the end of a token; a full stop only at
 # the end of the sentence, because others end abbreviations; that of Chinese and Japanese anywhere.
 _ATTACHED = re.compile(
@@ -49,31 +43,24 @@ _LINES_AT_A_TIME = 1024
 _Sentence = TypeVar("_Sentence", str, list[str])
 
 
-class TokenLimit(NamedTuple):
-    """The length to which a model truncates tokens, in "bytes" (of UTF-8) or "characters"."""
-
-    length: int
-    unit: str
-
-    def is_exceeded(self, token: str) -> bool:
-        """Whether a token is longer."""
-        if len(token) * 4 <= self.length:  # fast: a character takes at most 4 bytes
-            return False
-        return len(encode(token) if self.unit == "bytes" else token) > self.length
-
-
 class KnownText(NamedTuple):
     """The text that a model knows.
 
     Attributes:
-        limit: the length to which it truncates tokens, or None.
+        max_length: the length to which it truncates tokens, or None.
+        unit: of the length, "bytes" (of UTF-8) or "characters".
         vocabulary: the tokens that a model of whole tokens knows, or None.
-        characters: those of its training text; empty if they are unknown.
     """
 
-    limit: TokenLimit | None = None
+    max_length: int | None = None
+    unit: str = "bytes"
     vocabulary: Container[str] | None = None
-    characters: Container[str] = frozenset()
+
+    def truncates(self, token: str) -> bool:
+        """Whether the model truncates a token."""
+        if len(token) * 4 <= self.max_length:  # fast: a character takes at most 4 bytes
+            return False
+        return len(encode(token) if self.unit == "bytes" else token) > self.max_length
 
 
 class TextCount:
@@ -101,8 +88,8 @@ class TextCount:
         self._token_kinds: dict[str, Callable[[str], bool]] = {}
         if known is not None:
             self._token_kinds["normal form"] = lambda t: not unicodedata.is_normalized("NFC", t)
-            if known.limit is not None:
-                self._token_kinds["cut"] = known.limit.is_exceeded
+            if known.max_length is not None:
+                self._token_kinds["cut"] = known.truncates
             if known.vocabulary is not None:
                 self._token_kinds["unknown"] = lambda token: token not in known.vocabulary
         self._examples: dict[str, str] = {}
@@ -125,12 +112,10 @@ class TextCount:
             self.longest = max(self.longest, size)
         if not size:
             self.lines["empty"] += 1
-        if line.endswith("\r\n"):
-            self.lines["crlf"] += 1
-        self.add_line(line, tokens)
+        self.add_line(line)
         self.add_tokens(tokens)
 
-    def add_line(self, line: str, tokens: Sequence[str] | None = None) -> None:
+    def add_line(self, line: str) -> None:
         """Counts the kinds of lines that are suspicious in any text, also in raw text."""
         if line.isascii() and ">" not in line and "\0" not in line:
             return  # fast: most lines
@@ -138,44 +123,30 @@ class TextCount:
             self.lines["invalid"] += 1
         if "\0" in line:
             self.lines["nul"] += 1
-        tokens = line.split() if tokens is None else tokens
-        if "S>" in line and not _BOUNDARIES.isdisjoint(tokens):
+        if "S>" in line and not _BOUNDARIES.isdisjoint(line.split()):
             self.lines["boundary"] += 1
-        # Tokens of columns may contain such spaces.
-        if _WIDE_SPACES.search(line) and not any(map(_WIDE_SPACES.search, tokens)):
-            self.lines["space"] += 1
 
     def add_tokens(self, tokens: Sequence[str]) -> None:
         """Counts the kinds of text that the model does not know, and keeps an example of each."""
-        if self._known is not None:
-            for kind, example in self._unknown_text(tokens):
-                self.lines[kind] += 1
-                self._examples.setdefault(kind, example)
-
-    def _unknown_text(self, tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """The kinds of a sentence that a model does not know, each with an example."""
+        if self._known is None:
+            return
         for kind, is_suspicious in self._token_kinds.items():
             if (token := next(filter(is_suspicious, tokens), None)) is not None:
-                yield kind, token
-        if self.sentences > _FIRST_SENTENCES:
-            return
-        text, characters = " ".join(tokens), self._known.characters
-        if match := _ATTACHED.search(text):
-            yield "raw", match.group()
-        letters = [letter for letter in text if letter.isalpha()] if characters else []
-        unknown = [letter for letter in letters if letter not in characters]
-        if len(unknown) > _SHARE * len(letters):
-            yield "script", unknown[0]
+                self._add_example(kind, token)
+        if self.sentences <= _FIRST_SENTENCES and (match := _ATTACHED.search(" ".join(tokens))):
+            self._add_example("raw", match.group())
+
+    def _add_example(self, kind: str, example: str) -> None:
+        self.lines[kind] += 1
+        self._examples.setdefault(kind, example)
 
     def report(self, once: bool = False) -> None:
-        """Logs the suspicious lines; as a warning, unless they are empty or end in CRLF.
+        """Logs the suspicious lines; as a warning, unless they are only empty.
 
         `once` reports each combination of kinds once per process.
         """
-        first = min(self.sentences, _FIRST_SENTENCES)
-        kinds = [
-            kind for kind in KINDS if self.lines[kind] > (_SHARE * first if kind in _STYLES else 0)
-        ]
+        least = {"raw": _RAW_SHARE * min(self.sentences, _FIRST_SENTENCES)}
+        kinds = [kind for kind in KINDS if self.lines[kind] > least.get(kind, 0)]
         if not kinds:
             return
         parts = [
@@ -185,8 +156,7 @@ class TextCount:
         if once:
             warn_once(f"lines {', '.join(kinds)}", "%s", message)
         else:
-            is_harmless = set(kinds) <= set(_HARMLESS)
-            logging.log(logging.INFO if is_harmless else logging.WARNING, "%s", message)
+            logging.log(logging.INFO if kinds == ["empty"] else logging.WARNING, "%s", message)
 
 
 def count_text(sources: Sequence[TextSource], format: str | None = None) -> TextCount:

@@ -9,10 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.text.reading import decode, encode
-from elmo_tf.text.sentences import has_whitespace, split_tokens
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
 Sentence = str | bytes | Sequence[str | bytes]  # a text, or a list of tokens
+# A run of whitespace, exactly as in `str.split()`, for TensorFlow's regular expressions.
+WHITESPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
 _ACCEPTED = "A biLM reads sentences (str), lists of tokens, or integer ids."
 
 
@@ -215,7 +216,7 @@ def refuse_sentences_as_tokens(strings: tf.Tensor) -> tf.Tensor:
     """
     if strings.dtype != tf.string or strings.shape.rank != 2:
         return strings
-    has_space = has_whitespace(strings)
+    has_space = tf.strings.regex_replace(strings, WHITESPACE, "") != strings
     num_tokens = tf.math.count_nonzero(is_token(strings), dtype=tf.int32)
     limit = tf.where(tf.shape(strings)[1] == 1, 0, num_tokens // 2)
     return checked(
@@ -250,6 +251,18 @@ def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf
         tokens.set_shape((inputs.shape[0], None))
     tokens = with_a_token(tokens)
     return tokens, count_tokens(is_token(tokens)) if lengths is None else lengths
+
+
+def split_tokens(sentences: Any) -> tf.RaggedTensor:
+    """Splits sentences into tokens exactly as Python's `str.split()` does, in the graph.
+
+    Args:
+        sentences: string (batch,).
+
+    Returns:
+        string, ragged (batch, token). A sentence of whitespace only has no tokens.
+    """
+    return tf.strings.split(tf.strings.regex_replace(sentences, WHITESPACE, " "))
 
 
 def with_a_token(inputs: tf.Tensor) -> tf.Tensor:

@@ -1,23 +1,19 @@
-"""Text files ─► lines; strings ─► UTF-8 bytes. Does not import TensorFlow."""
+"""Text and FASTA files ─► lines; strings ─► UTF-8 bytes. Does not import TensorFlow."""
 
 import contextlib
 import glob
 import gzip
+import itertools
 import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
-
-from elmo_tf.text.fasta import fasta_records, is_fasta
+from typing import Any, BinaryIO, NamedTuple
 
 # A file, or a binary stream such as `sys.stdin.buffer`.
 TextSource = str | os.PathLike | BinaryIO
-_FASTA_REMEDY = (
-    "Protein sequences are read by embed, vocab and train (--input-format fasta) and, from files "
-    "whose name ends in .fasta, .fa or .faa, by all commands that read tokenized text."
-)
+_FASTA_SUFFIXES = (".fa", ".fasta", ".faa")
 _MAX_QUOTED = 60  # characters of a value in an error message
 
 
@@ -40,8 +36,12 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
                 if line_number == 1:
                     # TensorFlow's reader drops carriage returns, also before a byte order mark.
                     line = re.sub("^\r*\ufeff", "", line)
-                if "\r" in line:
-                    _refuse_lone_carriage_return(line, f"{name}, line {line_number}")
+                # TensorFlow's reader drops all carriage returns, `str.split` splits there.
+                if "\r" in line and line.replace("\r", "").split() != line.split():
+                    raise ValueError(
+                        f"{name}, line {line_number}: a carriage return between two tokens. "
+                        "Replace it with a newline or a space. Or is the text UTF-16?"
+                    )
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {name}: {error}") from None
@@ -68,8 +68,8 @@ def sentence_lines(source: TextSource, first: int = 1, format: str | None = None
             if line.startswith(">"):
                 raise ValueError(
                     f"{name}, line {line_number}: the text begins with '>', as in FASTA: "
-                    f"{quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write "
-                    "a space before the '>', or remove it."
+                    f"{quoted(line.rstrip())}. Read protein sequences with --input-format fasta, "
+                    "or name the file .fasta. If it is ordinary text, write a space before the '>'."
                 )
             yield line
             if line.strip():
@@ -87,13 +87,51 @@ def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
     return gzip.open(source) if is_compressed(source) else open(source, "rb")
 
 
-def _refuse_lone_carriage_return(line: str, place: str) -> None:
-    # `str.split` splits there, but TensorFlow's reader drops all carriage returns.
-    if line.replace("\r", "").split() != line.split():
-        remedy = "Replace it with a newline or a space."
-        if "\0" in line:
-            remedy = "The line also contains NUL bytes. If it is UTF-16, convert it to UTF-8."
-        raise ValueError(f"{place}: a carriage return between two tokens. {remedy}")
+def is_fasta(path: str | os.PathLike) -> bool:
+    """Whether a file, perhaps compressed, has the name of a FASTA file of proteins."""
+    return os.fspath(path).lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES)
+
+
+class FastaRecord(NamedTuple):
+    """A sequence."""
+
+    identifier: str  # the first word of the header, perhaps empty
+    residues: str  # letters from A to Z except B, O, U and Z
+    line: int  # of the header, from 1
+
+
+def fasta_records(lines: Iterable[str], name: str) -> Iterator[FastaRecord]:
+    """Yields the records of FASTA, of the file `name`; only one is in memory.
+
+    Letters become upper case, the rare residues U, Z, O and B become X, as in SeqVec (Heinzinger et
+    al. 2019), and a `*` at the end is removed.
+
+    Raises:
+        ValueError: a record is empty or has a character that is not a letter, such as a gap; or
+            there is text before the first `>`.
+    """
+    header, line_of_header, parts = None, 0, []
+    for number, line in enumerate(itertools.chain(lines, ">"), start=1):
+        if not line.startswith(">"):
+            parts += line.split()
+            if parts and header is None:
+                raise ValueError(
+                    f"{name}, line {number}: FASTA must begin with a header, '>' and an identifier."
+                    f" Received: {quoted(line.strip())}. If it is ordinary text, rename the file."
+                )
+            continue
+        if header is not None:
+            identifier = "".join(header.split()[:1])
+            residues = "".join(parts).removesuffix("*")
+            if not re.fullmatch("[A-Za-z]+", residues):
+                raise ValueError(
+                    f"{name}, record {identifier!r} (line {line_of_header}): a sequence must "
+                    "consist of letters, without gaps; a '*' may stand at its end. Received: "
+                    f"{quoted(residues)}"
+                )
+            residues = re.sub("[BOUZ]", "X", residues.upper())
+            yield FastaRecord(identifier, residues, line_of_header)
+        header, line_of_header, parts = line[1:], number, []
 
 
 def is_compressed(path: str | os.PathLike) -> bool:
@@ -109,7 +147,6 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
 
     Raises:
         FileNotFoundError: a pattern matches no file.
-        OSError: a file cannot be read.
     """
     files: dict[Path, None] = {}
     for pattern in map(os.fspath, patterns):
@@ -120,8 +157,6 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
             problem = "No text file matches" if glob.has_magic(pattern) else "There is no text file"
             raise FileNotFoundError(f"{problem} {pattern}.")
         files.update(dict.fromkeys(matches))
-    for file in files:
-        check_text_file(file)
     return list(files)
 
 
@@ -129,35 +164,25 @@ def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = N
     """The files of `text_files`, which must hold sentences: the first one of each is read.
 
     Raises:
-        FileNotFoundError, OSError: see `text_files`.
-        ValueError: see `sentence_lines`.
+        FileNotFoundError: see `text_files`.
+        OSError, ValueError: see `sentence_lines`.
     """
     files = text_files(patterns)
-    for file in filter(os.path.isfile, files):  # a pipe can be read only once
-        next(sentence_lines(file, format=format), None)
+    for file in files:
+        if not file.is_fifo():  # a pipe can be read only once
+            next(sentence_lines(file, format=format), None)
     return files
-
-
-def check_text_file(path: str | os.PathLike) -> None:
-    """Raises `OSError` if a text file cannot be read."""
-    if os.path.isdir(path):
-        raise IsADirectoryError(
-            f"{os.fspath(path)} is a directory; a text file is needed, or, where several files are "
-            f"accepted, '{os.path.join(path, '*')}'."
-        )
-    if not Path(path).is_fifo():  # opening would block until another process writes to it
-        with open(path, "rb"):
-            pass
 
 
 def check_regular_file(path: str | os.PathLike) -> None:
     """Raises `OSError` or `ValueError` if a text file cannot be read more than once."""
-    check_text_file(path)
-    if not os.path.isfile(path):
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would block
         raise ValueError(
             f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
-            "pipe does not support. Write it to a file first."
+            "pipe or a directory does not support."
         )
+    with open(path, "rb"):
+        pass
 
 
 def encode(string: str | bytes) -> bytes:

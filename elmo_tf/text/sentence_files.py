@@ -10,9 +10,14 @@ from typing import NamedTuple
 
 from absl import logging
 
-from elmo_tf.logs import warn_once
-from elmo_tf.text.fasta import fasta_records, is_fasta
-from elmo_tf.text.reading import TextSource, is_utf_8, read_lines, sentence_lines
+from elmo_tf.text.reading import (
+    TextSource,
+    fasta_records,
+    is_fasta,
+    is_utf_8,
+    read_lines,
+    sentence_lines,
+)
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 
 FORMATS = ("text", "conll", "conllu", "fasta")
@@ -103,11 +108,9 @@ def _conll_sentences(
 def _fasta_sentences(path: str | os.PathLike) -> Iterator[FileSentence]:
     name, seen = os.fspath(path), set()
     for identifier, residues, line in fasta_records(read_lines(path), name):
-        if not identifier:
-            raise line_error(path, line, "the header has no identifier. Write one after the '>'.")
-        if identifier in seen:
+        if not identifier or identifier in seen:
             raise line_error(
-                path, line, f"the identifier {identifier!r} occurs twice. Rename a record."
+                path, line, f"each record needs an identifier of its own. Received: {identifier!r}"
             )
         seen.add(identifier)
         yield FileSentence(" ".join(residues), list(residues), identifier=identifier)
@@ -131,8 +134,8 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
     """Yields the rows of each sentence, at least one.
 
     Lines are split at tabs, or at whitespace if they have no tab. An empty line or a document
-    marker ends a sentence. In the format "conllu" (Universal Dependencies), so does a word number
-    1, with a warning, and comments, multiword tokens (`3-4`) and empty nodes (`5.1`) are skipped.
+    marker ends a sentence. In the format "conllu" (Universal Dependencies), comments, multiword
+    tokens (`3-4`) and empty nodes (`5.1`) are skipped.
 
     Raises:
         ValueError: a line of "conllu" does not begin with a number, or see `read_lines`.
@@ -140,7 +143,6 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
     """
     is_universal = format == "conllu"
     rows: list[Row] = []
-    num_restarts = 0
     for number, line in enumerate(read_lines(path), start=1):
         if is_universal and line.startswith("#"):
             continue
@@ -157,20 +159,9 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
                     f"number: {_shown(fields)}. Specify the file's format (format, --input-format)."
                 )
             continue
-        if is_universal and rows and fields[0] == "1":
-            num_restarts += 1
-            yield rows
-            rows = []
         rows.append(Row(number, fields))
     if rows:
         yield rows
-    if num_restarts:
-        warn_once(
-            f"restarts in {os.fspath(path)}",
-            "%s: sentences without an empty line before them, where the word numbers restart at 1: "
-            "%s.",
-            *(os.fspath(path), f"{num_restarts:,}"),
-        )
 
 
 def fields_of(line: str) -> list[str]:

@@ -3,7 +3,6 @@
 import functools
 import inspect
 import itertools
-import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -179,11 +178,9 @@ def _spacy(language: str) -> _Cut:
     except ImportError as error:
         if "E048" not in str(error):  # such as pymorphy3 for Russian
             raise MissingExtraError(str(error)) from None
-        codes = {*LANGUAGES, *(module.name for module in pkgutil.iter_modules(spacy.lang.__path__))}
-        near = sorted(code for code in codes if len(code) <= 8 and code[0] == language[:1].lower())
         raise ValueError(
-            f"There is no tokenizer for the language {language!r}. Codes with the same first "
-            f"letter: {', '.join(near) or 'none'}. For any other language: xx."
+            f"There is no tokenizer for the language {language!r}. Codes: {', '.join(LANGUAGES)}, "
+            "and those of spaCy, such as en. For any other language: xx."
         ) from None
     nlp.add_pipe("sentencizer")
     nlp.max_length = sys.maxsize  # the usual limit is for components that need memory

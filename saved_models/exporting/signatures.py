@@ -9,8 +9,14 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM, copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.processors import PRECISIONS
-from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch, with_a_token
-from elmo_tf.text.sentences import WHITESPACE
+from elmo_tf.text.inputs import (
+    WHITESPACE,
+    checked_inputs,
+    is_token,
+    row_lengths,
+    token_batch,
+    with_a_token,
+)
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
 TOKENS = tf.TensorSpec((None, None), tf.string, name="tokens")

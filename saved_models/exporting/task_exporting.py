@@ -22,8 +22,7 @@ from elmo_tf.saved_models.exporting.verify import (
     token_inputs,
 )
 from elmo_tf.tasks import CoreferenceModel, Ensemble, PropositionTagger, SRLTagger, TaskModel
-from elmo_tf.text.inputs import checked, is_token, row_lengths
-from elmo_tf.text.sentences import split_tokens
+from elmo_tf.text.inputs import checked, is_token, row_lengths, split_tokens
 
 LABELS_FILE = "labels.txt"
 _PREDICATE = tf.TensorSpec((None,), tf.int32, name="predicate")

@@ -6,12 +6,10 @@ from elmo_tf.text.counting import (
     MAX_SENTENCE_TOKENS,
     KnownText,
     TextCount,
-    TokenLimit,
     count_text,
     reported_lines,
     reported_sentences,
 )
-from elmo_tf.text.sentence_files import sentence_reader
 
 LONG = MAX_SENTENCE_TOKENS
 
@@ -28,9 +26,7 @@ SUSPICIOUS_LINES = {
     "nul": b"\0 \0\na\0\n",
     "long": b"a " * (LONG + 1) + b"\n" + b"b " * 3 * LONG + b"\n",
     "empty": b"\n \xc2\xa0\n",
-    "crlf": b"a\r\nb \r\r\n",
     "boundary": b"<S> a </S>\na </S>\n",
-    "space": "a\u00a0b\n10\u3000\u3000000 €\n".encode(),
 }
 
 
@@ -43,27 +39,13 @@ def test_suspicious_lines_of_a_corpus_are_counted(tmp_path, kind):
     assert +count_text([tmp_path / "text.txt"]).lines == {kind: 2}
 
 
-def test_spaces_inside_the_tokens_of_columns_are_not_suspicious(tmp_path):
-    columns, text = tmp_path / "a.conll", tmp_path / "a.txt"
-    columns.write_text("10\u00a0000\tO\n<S>\tO\na\0\tO\n")
-    text.write_text("10\u00a0000\n<S>\na\0\n")
-
-    for path, num_spaces in ((columns, 0), (text, 1)):
-        count = TextCount()
-        for sentence in sentence_reader(path)():
-            count.add(sentence.text, sentence.tokens)
-        lines = count.lines
-        assert (lines["nul"], lines["boundary"], lines["space"]) == (1, 1, num_spaces)
-
-
 @pytest.mark.parametrize(
     ("known", "kind", "number", "example"),
     [
-        (KnownText(TokenLimit(4, "bytes")), "cut", 2, "äää"),
-        (KnownText(TokenLimit(3, "characters")), "cut", 1, "4444"),
+        (KnownText(4), "cut", 2, "äää"),
+        (KnownText(3, "characters"), "cut", 1, "4444"),
         (KnownText(vocabulary={"a", "4444", "äää"}), "unknown", 1, "e\u0301"),
         (KnownText(), "normal form", 1, "e\u0301"),
-        (KnownText(characters=frozenset("abcx")), "script", 2, "ä"),
     ],
 )
 def test_text_that_a_model_does_not_know_is_reported_with_an_example(

@@ -77,20 +77,6 @@ def test_conllu_comments_multiword_ranges_and_empty_nodes_are_skipped(file):
     assert [sentence.text for sentence in sentence_reader(path)()] == ["de le 1 000", "#"]
 
 
-RESTARTS = "1\tthe\n2\tcat\n# text = a dog\n1-2\tadog\n1\ta\n2\tdog\n0.1\tx\n1\tsat\n\n1\tno\n"
-
-
-def test_a_conllu_sentence_begins_where_the_ids_restart_without_an_empty_line(file, caplog):
-    read = sentence_reader(file("a.conllu", RESTARTS))
-
-    for _ in range(2):  # a job reads its input several times
-        sentences = [sentence.tokens for sentence in read()]
-        assert sentences == [["the", "cat"], ["a", "dog"], ["sat"], ["no"]]
-    (message,) = caplog.messages
-    assert "a.conllu: sentences without an empty line before them" in message
-    assert message.endswith(": 2.")
-
-
 def characters(text):
     return [[Token(text.strip(), 0, len(text.strip()))]] if text.strip() else []
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.corpus import sentences_of
+from elmo_tf.text.inputs import split_tokens
 from elmo_tf.text.reading import encode
-from elmo_tf.text.sentences import split_tokens, string_tensor
 
 
 def test_tokens_are_split_and_counted_at_the_same_code_points_as_in_python():

@@ -112,7 +112,7 @@ def test_a_function_that_does_not_return_token_lists_is_refused(found):
 
 
 def test_unknown_languages_and_invalid_types_are_refused():
-    with pytest.raises(ValueError, match=r"language 'kr'.*first letter: kmr, kn, ko, ko-morph, ky"):
+    with pytest.raises(ValueError, match=r"language 'kr'.*Codes: ja, ko, ko-morph, th, xx, zh"):
         tokenizer_of("kr")
     with pytest.raises(TypeError, match="code of a language"):
         tokenizer_of(3)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.reading import encode, read_lines
-from elmo_tf.text.sentences import string_tensor
 from elmo_tf.text.vocabulary import Vocabulary
 
 SPECIAL = ["<S>", "</S>", "<UNK>"]
