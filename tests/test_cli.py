@@ -220,7 +220,7 @@ def test_an_error_prints_one_line_without_library_messages_and_a_traceback_with_
         command("convert", "no", "target", "--debug")
     result = process("convert", "no", "target")
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith("elmo-tf: There is no checkpoint no. The names of models are ")
+    assert result.stderr.startswith("elmo-tf: There is no checkpoint no. elmo-tf models lists ")
     assert result.stderr.count("\n") == 1
 
 

@@ -125,7 +125,8 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         >>> model.vocabulary.tokens[:5]
         ('<S>', '</S>', '<UNK>', ',', 'the')
     """
-    if _is_published(directory):
+    named = find_named_model(directory)
+    if named is not None and not named.is_built_in:
         raise FileNotFoundError(
             f"The model {directory} has no softmax weights, so it cannot compute probabilities of "
             f"words. To train a softmax, use elmo-tf train --from {directory}."
@@ -134,24 +135,10 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         return checkpoint.language_model()
 
 
-def has_softmax(path: Source) -> bool:
-    """Whether a checkpoint has a softmax. `path`: see `load_bilm`."""
-    if _is_published(path):
-        return False
-    with open_checkpoint(path) as checkpoint:
-        return checkpoint.has_softmax
-
-
 def load_vocabulary(path: Source) -> Vocabulary | None:
     """Returns the vocabulary of a checkpoint, or None. `path`: see `load_bilm`."""
     with open_checkpoint(path) as checkpoint:
         return checkpoint.vocabulary()
-
-
-def _is_published(path: Source) -> bool:
-    """Whether `path` is the name of a published model, which has no softmax."""
-    named = find_named_model(path)
-    return named is not None and not named.is_built_in
 
 
 # The first format that recognizes a path reads it.
@@ -219,15 +206,10 @@ def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
     homes = sorted(homes, key=lambda home: (len(home.parts), home))
     homes = [home for home in homes if len(home.parts) == len(homes[0].parts)]
     if not homes:
-        if any((*folder.glob("saved_model.pb"), *folder.glob("*/saved_model.pb"))):
-            raise FileNotFoundError(
-                f"{shown} is an exported model (a SavedModel), not a checkpoint: pass the "
-                "checkpoint from which it was exported."
-            )
-        hint = ""
-        if (folder / "model.keras").exists():
-            hint = " It holds a task model: use elmo-tf task, or elmo_tf.trainers.load_task."
-        raise FileNotFoundError(f"There is no *{OPTIONS_FILE} in {shown}.{hint}")
+        raise FileNotFoundError(
+            f"There is no *{OPTIONS_FILE} in {shown}. (An exported model or a task model is not a "
+            "checkpoint.)"
+        )
     if len(homes) > 1:
         names = ", ".join(str(home.relative_to(folder)) for home in homes)
         raise ValueError(

@@ -91,7 +91,6 @@ class ManyLangsCheckpoint(Checkpoint):
             if not path.is_file():
                 raise FileNotFoundError(f"There is no {file} in {self.folder}.")
             arrays.update({f"{file}/{key}": value for key, value in read_state_dict(path).items()})
-        _check_dictionaries(self.folder, config.char_cnn.lexicon, arrays)
         rules = [*_token_embedder_rules(config.char_cnn), *_encoder_rules(config.lstm)]
         fill_variables(self.folder, rules, variables, set(arrays), arrays.pop, CONFIG_FILE)
 
@@ -118,22 +117,6 @@ def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:
             *(file, name, CONFIG_FILE),
         )
     return file, _PUBLISHED_SHAPE
-
-
-def _check_dictionaries(
-    folder: Path, lexicon: LexiconConfig, arrays: Mapping[str, np.ndarray]
-) -> None:
-    """Raises `ValueError` if a dictionary and its table differ in size."""
-    for name, file, count in (
-        (_CHARACTER_TABLE, CHARACTERS_FILE, lexicon.num_characters),
-        (_WORD_TABLE, WORDS_FILE, lexicon.num_words),
-    ):
-        if count and name in arrays and arrays[name].ndim == 2 and len(arrays[name]) != count:
-            raise ValueError(
-                f"{folder / file} has {count} entries, but its table in {TOKEN_EMBEDDER_FILE} has "
-                f"{len(arrays[name])} rows: the dictionary is of another model. Copy both files "
-                "from one model."
-            )
 
 
 def _read_json(path: Path) -> dict[str, Any]:

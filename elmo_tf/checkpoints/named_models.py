@@ -207,22 +207,8 @@ def find_named_model(path: Any) -> NamedModel | None:
     return None if model is None or os.path.exists(path) else model
 
 
-def brief_names() -> str:
-    """The names for messages: those of one family are not listed singly."""
-    single = [model for model in MODELS.values() if not model.name.startswith("manylangs-")]
-    names = [f"{model.name} (included)" if model.is_built_in else model.name for model in single]
-    return ", ".join([*names, "manylangs-de and other languages", "nlpl-N"])
-
-
 def name_hint(path: str | os.PathLike) -> str:
-    """Returns a hint for errors: the model with the most similar name, or for a name, all names."""
-    path = Path(path)
-    names = {name.lower(): name for name in MODELS}
-    matches = difflib.get_close_matches(str(path).lower(), names, n=1, cutoff=0.7)
-    if matches:
-        name = names[matches[0]]
-        kind = "built-in" if MODELS[name].is_built_in else "published"
-        return f" Did you mean the {kind} model {name!r}? elmo-tf models lists the names."
-    if path.name != str(path) or path.suffix:
-        return ""
-    return f" The names of models are {brief_names()} (see elmo-tf models)."
+    """Returns a hint for errors: the model with the most similar name, or where the names are."""
+    near = difflib.get_close_matches(Path(path).name.lower(), MODELS, n=1, cutoff=0.7)
+    guess = f" Did you mean the model {near[0]!r}?" if near else ""
+    return f"{guess} elmo-tf models lists the names of models."

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import h5py
 import keras
 
 from elmo_tf.checkpoints.formats import (
@@ -24,12 +23,11 @@ from elmo_tf.checkpoints.weight_files import (
     variables_by_path,
     write_weights,
 )
-from elmo_tf.files import atomic_file, write_json
-from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
+from elmo_tf.files import write_json
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
-from elmo_tf.text.vocabulary import Vocabulary
 
 # Dtypes of weight files.
 DTYPES = ("float32", "float16")
@@ -98,12 +96,10 @@ def save_softmax(
 ) -> None:
     """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
 
-    With "float16", a `W` that is not shared is rounded and compressed, see `write_weights`.
     `directory`, `format` and `dtype`: see `save_bilm`; use the same values.
     """
     path = Path(directory) / SOFTMAX_FILE
-    compress = dtype == "float16" and not isinstance(softmax, TiedSoftmax)
-    _write(path, softmax_rules(), softmax_variables(softmax), dtype, format, compress)
+    _write(path, softmax_rules(), softmax_variables(softmax), dtype, format)
 
 
 def save_language_model(
@@ -124,30 +120,8 @@ def _write(
     variables: dict[str, keras.Variable],
     dtype: str,
     format: str,
-    compress: bool = False,
 ) -> None:
     """Writes a weight file, and removes the one of the other format."""
-    write_weights(path.with_suffix(f".{format}"), rules, variables, dtype, compress)
+    write_weights(path.with_suffix(f".{format}"), rules, variables, dtype)
     for other in {*FORMATS} - {format}:
         path.with_suffix(f".{other}").unlink(missing_ok=True)
-
-
-def dump_token_embeddings(
-    bilm: BiLM, vocabulary: Vocabulary, path: str | os.PathLike, batch_size: int = 1024
-) -> None:
-    """Writes the token embeddings of a vocabulary, for `load_bilm(…, token_embeddings=path)`.
-
-    Args:
-        bilm: a `BiLM` with a character CNN.
-        vocabulary: the tokens. `<S>` and `</S>` are written as sentence boundaries.
-        path: the HDF5 file; its dataset `embedding` has one row per token.
-        batch_size: int. Tokens per batch.
-    """
-    tokens = vocabulary.tokens
-    shape = (len(tokens), bilm.config.lstm.projection_dim)
-    with atomic_file(path) as part, h5py.File(part, "w") as file:
-        rows = file.create_dataset("embedding", shape, "float32")
-        for start in range(0, len(tokens), batch_size):
-            batch = tokens[start : start + batch_size]
-            rows[start : start + len(batch)] = bilm.token_embeddings(list(batch))
-        rows[:2] = bilm.boundary_embeddings()

@@ -131,13 +131,10 @@ def write_weights(
     rules: Sequence[WeightRule],
     variables: dict[str, keras.Variable],
     dtype: str = "float32",
-    compress: bool = False,
 ) -> None:
     """Writes variables to a file, atomically.
 
-    The suffix of the file is one of `FORMATS`, its dtype "float32" or "float16". `compress`
-    compresses tables in HDF5. The fractions of float16 are then rounded to 8 of 10 bits, one more
-    than bfloat16 has, and a table of a softmax takes three quarters of the space.
+    The suffix of the file is one of `FORMATS`, its dtype "float32" or "float16".
 
     Raises:
         ValueError: see `check_range`.
@@ -153,7 +150,7 @@ def write_weights(
         for rule in rules:
             table = variables[rule.variables[0]]
             if rule.is_plain and len(table.shape) == 2:
-                _write_rows(file, rule.dataset, table, dtype, compress)
+                _write_rows(file, rule.dataset, table, dtype)
             else:
                 for name, array in _arrays([rule], variables, dtype):
                     file.create_dataset(name, data=array)
@@ -180,28 +177,14 @@ def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
             raise ValueError(f"`{name}` has values beyond ±{largest:g}, the range of {dtype}.")
 
 
-def _write_rows(
-    file: h5py.File, name: str, table: keras.Variable, dtype: str, compress: bool
-) -> None:
+def _write_rows(file: h5py.File, name: str, table: keras.Variable, dtype: str) -> None:
     """Writes a table in chunks of rows, to save memory."""
     num_rows, width = table.shape
-    packing = {"compression": "gzip", "shuffle": True} if compress else {}
-    dataset = file.create_dataset(name, table.shape, dtype, **packing)
+    dataset = file.create_dataset(name, table.shape, dtype)
     size = max(1, _CHUNK_SIZE // width)
     for start in range(0, num_rows, size):
         rows = take_entries(table, np.arange(start, min(start + size, num_rows)))
-        rows = _converted(np.asarray(rows), dtype)
-        is_rounded = compress and dtype == "float16"
-        dataset[start : start + size] = _rounded(rows) if is_rounded else rows
-
-
-def _rounded(numbers: np.ndarray) -> np.ndarray:
-    """float16 with fractions of 8 bits: the last two bits are 0."""
-    bits = numbers.view(np.uint16)
-    # Half of the last bit that is kept. A carry into the exponent is correct, except for the two
-    # largest numbers, which would become infinite.
-    half = np.where(bits & 0x7FFF < 0x7BFE, 2, 0).astype(np.uint16)
-    return ((bits + half) & 0xFFFC).astype(np.uint16).view(np.float16)
+        dataset[start : start + size] = _converted(np.asarray(rows), dtype)
 
 
 def _converted(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -112,7 +112,7 @@ def _embed_file(
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.file_jobs import checked_output
-    from elmo_tf.embedding.layer_choice import check_layers
+    from elmo_tf.embedding.vectors import check_layers
     from elmo_tf.text.reading import check_regular_file
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of

@@ -55,7 +55,7 @@ def neighbors(
     report.check()
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
-    from elmo_tf.embedding.layer_choice import check_layers
+    from elmo_tf.embedding.vectors import check_layers
     from elmo_tf.evaluation import neighbors as search
     from elmo_tf.evaluation.stored_vectors import SentenceVectorSource
     from elmo_tf.text.reading import sentence_files

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
-from elmo_tf.checkpoints.named_models import brief_names
 from elmo_tf.embedding import LAYERS
 from elmo_tf.files import json_text, refuse_file, write_json
 
@@ -25,8 +24,8 @@ class WrongCallError(ValueError):
 
 
 CHECKPOINT = (
-    f"directory, archive (.zip, .tar.gz), URL or name of a checkpoint; names: {brief_names()} (see "
-    "elmo-tf models); hf://OWNER/NAME (Hugging Face Hub)"
+    "directory, archive (.zip, .tar.gz) or URL of a checkpoint; hf://OWNER/NAME (Hugging Face "
+    "Hub); or the name of a model, such as small-en or original (see elmo-tf models)"
 )
 Model = Annotated[str, Parameter(help=CHECKPOINT)]
 LanguageModel = Annotated[

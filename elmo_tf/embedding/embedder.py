@@ -2,26 +2,28 @@
 
 import collections
 import functools
+import itertools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmo_tf.embedding import file_jobs
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
-from elmo_tf.embedding.layer_choice import (
+from elmo_tf.embedding.vector_files import OutputOptions
+from elmo_tf.embedding.vectors import (
     LayerChoice,
     bilm_and_mix,
     check_layers,
+    cosines,
     layer_state,
     layers_of_states,
+    mean_over_tokens,
+    unit_vectors,
 )
-from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
-from elmo_tf.embedding.vector_files import OutputOptions
-from elmo_tf.embedding.vectors import cosines, mean_over_tokens, unit_vectors
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import (
     PRECISIONS,
@@ -34,14 +36,26 @@ from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.counting import KnownText, TextCount, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
+from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
 
-# The first group of a stream is smaller, so that the first results come early.
-_FIRST_BATCHES_AHEAD = 4
 # Maximum memory for the vectors of long sentences that are read ahead, in bytes.
 _GROUP_MEMORY = 2**29
+
+
+class EmbeddedText(NamedTuple):
+    """The tokens of a text, all sentences in a row.
+
+    Attributes:
+        tokens: strings.
+        offsets: int (token, 2). The start and end of each token in the text, in characters.
+        vectors: float32 (…, token, feature), see `Embedder`.
+    """
+
+    tokens: list[str]
+    offsets: np.ndarray
+    vectors: np.ndarray
 
 
 class Embedder:
@@ -62,11 +76,6 @@ class Embedder:
             falls back to "float32" with a warning on processors without bfloat16 instructions.
             Defaults to "float32".
         batch_tokens: int >= 1. Tokens per batch. Defaults to 4096.
-        vocabulary: a `Vocabulary` or an iterable of tokens to encode now and keep in memory, or
-            None. The vectors do not depend on it, unless the biLM is trained further: its token
-            vectors are then out of date.
-        cache_tokens: int >= 0. Number of distinct tokens whose vectors are cached across batches.
-            Defaults to 50,000.
         tokenizer: for raw text: the code of a language, such as "en" or "ko" (see
             `LanguageTokenizer`), or a function from a text to its sentences, lists of `Token`.
             Every `str` is then a text of any number of sentences, and its vectors are those of all
@@ -91,8 +100,6 @@ class Embedder:
         layers: str | int | None = None,
         precision: str = "float32",
         batch_tokens: int = 4096,
-        vocabulary: Iterable[str] | None = None,
-        cache_tokens: int = 50_000,
         tokenizer: str | Tokenizer | None = None,
     ):
         if precision not in PRECISIONS:
@@ -101,8 +108,6 @@ class Embedder:
             )
         if batch_tokens < 1:
             raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
-        if cache_tokens < 0:
-            raise ValueError(f"`cache_tokens` must be at least 0. Received: {cache_tokens}")
         self._encodes_average = layers is None
         layers = "all" if layers is None else layers
         check_layers(layers)
@@ -113,16 +118,14 @@ class Embedder:
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
         self.bilm, self._mix = bilm_and_mix(bilm_or_path, layers, self.precision)
-        self._vocabulary, self._cache_tokens = list(vocabulary or ()), cache_tokens
         check_layers(layers, self.num_layers)
-        # Callers may train their own biLM between two calls, unless they pass a vocabulary.
-        is_callers = self.bilm is getattr(bilm_or_path, "bilm", bilm_or_path)
-        self._keeps_table = vocabulary is not None or not is_callers
+        # Callers may train their own biLM between two calls.
+        self._keeps_table = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)
         self._prepare()
 
     def _prepare(self) -> None:
         """Makes what is not part of a pickle."""
-        table = TokenTable(self.bilm, self._cache_tokens, self._vocabulary)
+        table = TokenTable(self.bilm)
         choice = LayerChoice(self.layers, self._mix)
         self._read_group = GroupReader(self.bilm, choice, self.batch_tokens, table)
         self._encode_group = self._read_group
@@ -205,7 +208,7 @@ class Embedder:
         """Returns the cosine similarities of sentences.
 
         Args:
-            a, b: one or several sentences, see `encode`, or vectors, float (n, …) or their list.
+            a, b: sentences, see `encode`, or their vectors, float (n, …). A `str` is one row.
 
         Returns:
             float32 (n, m): the similarity of each of the n sentences of `a` to each of the m of
@@ -215,15 +218,12 @@ class Embedder:
             >>> embedder.similarity("I like it .", ["You like it .", "The bank ."]).shape
             (1, 2)
         """
-        both = []
-        for texts in (a, b):
-            if isinstance(texts, list | tuple) and texts and isinstance(texts[0], np.ndarray):
-                texts = np.stack(texts) if texts[0].dtype.kind == "f" else texts
-            is_vectors = isinstance(texts, np.ndarray) and texts.dtype.kind == "f"
-            vectors = texts if is_vectors else self.encode(texts)
-            is_one = isinstance(texts, str | bytes) or (is_vectors and vectors.ndim == 1)
-            both.append(vectors[None] if is_one else vectors)
-        return cosines(*both)
+        return cosines(self._vectors_of(a), self._vectors_of(b))
+
+    def _vectors_of(self, sentences: Sequence[Sentence] | np.ndarray) -> np.ndarray:
+        if isinstance(sentences, np.ndarray) and sentences.dtype.kind == "f":
+            return sentences
+        return self.encode([sentences] if isinstance(sentences, str | bytes) else sentences)
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
         """Yields one array per sentence, in input order.
@@ -249,11 +249,11 @@ class Embedder:
     def _arrays(
         self, sentences: Iterable[Sentence], read_group: GroupReader
     ) -> Iterator[np.ndarray]:
-        embed = functools.partial(self._embed, read_group, _batches_ahead(sentences))
+        embed = functools.partial(self._embed, read_group)
         if self.tokenizer is None:
             return embed(token_lists(sentences))
         texts = token_lists(sentences, keep_text=True)
-        return (text.vectors for text in embedded_texts(texts, self.tokenizer, embed))
+        return (text.vectors for text in _embedded_texts(texts, self.tokenizer, embed))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, in input order.
@@ -268,38 +268,35 @@ class Embedder:
             TypeError: see `embed`.
             ValueError: the `Embedder` has no tokenizer.
         """
-        embed = functools.partial(self._embed, self._read_group, _batches_ahead(texts))
+        embed = functools.partial(self._embed, self._read_group)
         texts = token_lists(texts, "texts", keep_text=True)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        return embedded_texts(texts, self.tokenizer, embed)
+        return _embedded_texts(texts, self.tokenizer, embed)
 
     def _embed(
-        self, read_group: GroupReader, num_batches: int, sentences: Iterator[list[str]]
+        self, read_group: GroupReader, sentences: Iterator[list[str]]
     ) -> Iterator[np.ndarray]:
-        """Embeds lists of tokens in groups, the first of `num_batches` batches."""
+        """Embeds lists of tokens in groups."""
         refuse_fork()
         sentences = reported_sentences(sentences, self.known_text)
         self._forget_tokens()
-        while group := self.next_group(sentences, len, num_batches):
+        while group := self.next_group(sentences, len):
             with self._lock:
                 arrays = collections.deque(read_group(group))
             while arrays:
                 yield arrays.popleft()  # and frees it
-            num_batches = BATCHES_AHEAD
 
     def _forget_tokens(self) -> None:
         if not self._keeps_table:
             with self._lock:
                 self._table.forget()
 
-    def next_group(
-        self, sentences: Iterator, length: Callable[[Any], int], num_batches: int = BATCHES_AHEAD
-    ) -> list:
+    def next_group(self, sentences: Iterator, length: Callable[[Any], int]) -> list:
         """Takes the sentences, of any type, that are embedded together; see `read_ahead`."""
         num_arrays = self.num_layers if self.layers == "all" else 1
         most_tokens = _GROUP_MEMORY // (4 * num_arrays * self.dim)
-        return read_ahead(sentences, num_batches * self.batch_tokens, length, most_tokens)
+        return read_ahead(sentences, BATCHES_AHEAD * self.batch_tokens, length, most_tokens)
 
     def embed_group(self, sentences: Sequence[list[str]]) -> list[np.ndarray]:
         """Returns the arrays of `embed` for lists of tokens, in memory.
@@ -393,6 +390,28 @@ class Embedder:
         self._prepare()
 
 
-def _batches_ahead(sentences: Iterable[Sentence]) -> int:
-    """A list is embedded in large groups; a stream yields its first results earlier."""
-    return BATCHES_AHEAD if hasattr(sentences, "__len__") else _FIRST_BATCHES_AHEAD
+def _embedded_texts(
+    texts: Iterable[str | list[str]],
+    tokenizer: Tokenizer,
+    embed: Callable[[Iterator[list[str]]], Iterator[np.ndarray]],
+) -> Iterator[EmbeddedText]:
+    """See `Embedder.embed_texts`; `embed` yields the vectors of sentences (lists of tokens)."""
+    # A text without tokens is one sentence without tokens.
+    split, embedded = itertools.tee(_sentences(text, tokenizer) or [[]] for text in texts)
+    arrays = embed([token.text for token in sentence] for text in embedded for sentence in text)
+    for text in split:
+        tokens = list(itertools.chain.from_iterable(text))
+        places = [(token.start, token.end) for token in tokens]
+        yield EmbeddedText(
+            [token.text for token in tokens],
+            np.array(places, np.int64).reshape(-1, 2),
+            np.concatenate(list(itertools.islice(arrays, len(text))), axis=-2),
+        )
+
+
+def _sentences(text: str | list[str], tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
+    """The sentences of a text. A list of tokens is one, with offsets as if joined by spaces."""
+    if isinstance(text, str):
+        return tokenized(text, tokenizer)
+    starts = itertools.accumulate((len(token) + 1 for token in text), initial=0)
+    return [[Token(token, at, at + len(token)) for token, at in zip(text, starts, strict=False)]]

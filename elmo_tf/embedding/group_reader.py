@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.cores import num_cores
-from elmo_tf.embedding.layer_choice import LayerChoice
+from elmo_tf.embedding.vectors import LayerChoice
 from elmo_tf.layers.recurrence_tf import FEW_ROWS
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
@@ -183,32 +183,27 @@ class TokenTable:
     """Caches token vectors (the layer below the LSTMs) across batches.
 
     The first rows are padding, `<S>` and `</S>`. When a request exceeds the capacity, a number of
-    distinct tokens, only the tokens of that request remain. The pinned tokens are encoded now and
-    always kept, in addition to the capacity.
+    distinct tokens, only the tokens of that request remain.
     """
 
-    def __init__(self, bilm: BiLM, capacity: int, pinned: Iterable[str] = ()):
+    def __init__(self, bilm: BiLM, capacity: int = 50_000):
         self._bilm = bilm
         self.capacity = capacity
         self._rows: dict[str, int] = {}
         self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
-        self.pinned = dict.fromkeys(pinned)
         self.forget()
 
     def forget(self) -> None:
-        """Encodes the boundaries and the pinned tokens again, and removes all other tokens."""
+        """Encodes the boundaries again, and removes all tokens."""
         self._vectors[:NUM_SPECIAL_TOKENS] = self._encode([])
         self._rows = {}
-        self._add(self.pinned)
 
     def rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Rows of the tokens, int32 (token,) per sentence. Valid until the next call."""
         wanted = dict.fromkeys(token for tokens in sentences for token in tokens)
         missing = [token for token in wanted if token not in self._rows]
-        if len(self._rows) - len(self.pinned) + len(missing) > self.capacity:
-            # Pinned tokens come first.
-            self._rows = dict(itertools.islice(self._rows.items(), len(self.pinned)))
-            missing = [token for token in wanted if token not in self._rows]
+        if len(self._rows) + len(missing) > self.capacity:
+            self._rows, missing = {}, list(wanted)
         self._add(missing)
         rows = self._rows
         return [np.array([rows[token] for token in tokens], np.int32) for tokens in sentences]
@@ -222,8 +217,7 @@ class TokenTable:
         """Token vectors of rows: int (…) → float32 (…, projection_dim)."""
         return self._vectors[rows]
 
-    def _add(self, tokens: Iterable[str]) -> None:
-        tokens = list(tokens)
+    def _add(self, tokens: Sequence[str]) -> None:
         first = NUM_SPECIAL_TOKENS + len(self._rows)
         size = first + len(tokens)
         if size > len(self._vectors):

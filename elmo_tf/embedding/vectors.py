@@ -1,8 +1,127 @@
-"""Vectors ─► their means, lengths and cosines."""
+"""All layers of a biLM ─► the vectors of an `Embedder`, their means, lengths and cosines."""
 
 import math
+from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
+
+from elmo_tf.checkpoints.load import load_bilm
+from elmo_tf.embedding import LAYERS
+from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.models.bilm import BiLM, copied_bilm
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.processors import PRECISIONS
+
+
+def check_layers(layers: Any, num_layers: int | None = None) -> None:
+    """Raises `ValueError` unless `layers` is one of `LAYERS` or below `num_layers`, if known."""
+    if isinstance(layers, str):
+        if layers not in LAYERS:
+            raise ValueError(f"`layers` must be one of {', '.join(LAYERS)}. Received: {layers!r}")
+        return
+    if layers < 0:
+        raise ValueError(f"`layers` must be at least 0. Received: {layers}")
+    if num_layers is not None and layers >= num_layers:
+        raise ValueError(
+            f"`layers` must be at most {num_layers - 1}: the model has the layers 0 to "
+            f"{num_layers - 1}. Received: {layers}"
+        )
+
+
+class LayerChoice:
+    """Selects or combines the layers of sentences. `mix` is the built mix, for the layers "mix"."""
+
+    def __init__(self, layers: str | int, mix: ScalarMix | None = None):
+        self.layers = layers
+        self.mix = mix
+
+    def __call__(self, layers: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """(batch, layer, token, feature) → (batch, …, token, feature).
+
+        For "concat", all layers: `arranged` concatenates them.
+        """
+        if self.layers in ("all", "concat"):
+            return layers
+        if self.layers == "average":
+            return tf.reduce_mean(layers, axis=1)
+        if self.layers == "sum":
+            return tf.reduce_sum(layers, axis=1)
+        if self.layers == "mix":
+            return self.mix(layers, mask=mask)
+        return layers[:, -1 if self.layers == "top" else self.layers]
+
+    def arranged(self, vectors: np.ndarray) -> np.ndarray:
+        """The vectors of a sentence from its part of the call; "concat": (token, feature)."""
+        return np.concatenate(vectors, axis=-1) if self.layers == "concat" else vectors
+
+    @property
+    def is_local(self) -> bool:
+        """Whether each output value depends only on the layers at the same token and feature."""
+        return self.mix is None or not self.mix.layer_norm
+
+
+def check_all_layers(embedder: Any, argument: str = "embedder") -> None:
+    """Raises `ValueError` unless an `Embedder` returns all layers."""
+    if embedder.layers != "all":
+        raise ValueError(
+            f'`{argument}` must return all layers (layers="all"). Received: {embedder.layers!r}'
+        )
+
+
+def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, ScalarMix | None]:
+    """Returns the biLM in the given precision, and the mix for the layers "mix"; see `Embedder`."""
+    if isinstance(source, BiLM | Elmo):
+        bilm = getattr(source, "bilm", source)
+    else:
+        bilm = load_bilm(source, dtype=PRECISIONS[precision])
+    mix = None
+    if layers == "mix":
+        mix = _mix_of_elmo(source) if isinstance(source, Elmo) else _built(ScalarMix(), bilm)
+    if bilm.stateful:
+        raise ValueError(
+            "The vectors of a stateful biLM depend on earlier calls: load it with stateful=False."
+        )
+    if bilm.keep_boundaries:
+        raise ValueError(
+            "An Embedder returns vectors of tokens only: load the biLM with keep_boundaries=False."
+        )
+    if bilm.compute_dtype != precision:
+        bilm = copied_bilm(bilm, PRECISIONS[precision])
+    return bilm, mix
+
+
+def _mix_of_elmo(elmo: Elmo) -> ScalarMix:
+    if elmo.num_mixes > 1:
+        raise ValueError(f"The Elmo must have one mix. Received: num_mixes={elmo.num_mixes}")
+    if elmo.top_only:
+        raise ValueError('The Elmo has no mix (top_only=True): use layers="top".')
+    if not elmo.built:
+        elmo.build()
+    return elmo.mixes[0]
+
+
+def layer_state(layer: keras.layers.Layer | None) -> Any:
+    """The config and weights of a layer, which can be pickled."""
+    return None if layer is None else (layer.get_config(), layer.get_weights())
+
+
+def layers_of_states(bilm: Any, mix: Any, precision: str) -> tuple[BiLM, ScalarMix | None]:
+    """Restores a biLM and its mix, if any, from their `layer_state`s."""
+    config, weights = bilm
+    bilm = BiLM.from_config({**config, "dtype": PRECISIONS[precision]})
+    bilm.set_weights(weights)
+    if mix is not None:
+        config, weights = mix
+        mix = _built(ScalarMix.from_config(config), bilm)
+        mix.set_weights(weights)
+    return bilm, mix
+
+
+def _built(mix: ScalarMix, bilm: BiLM) -> ScalarMix:
+    mix.build((None, bilm.config.lstm.num_layers + 1, None, None))
+    return mix
 
 
 def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_choice import check_all_layers, check_layers
-from elmo_tf.embedding.vectors import unit_vectors
+from elmo_tf.embedding.vectors import check_all_layers, check_layers, unit_vectors
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress

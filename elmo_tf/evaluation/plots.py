@@ -19,8 +19,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.embedding.vectors import unit_vectors
+from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.neighbors import visible
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.embedding.vectors import unit_vectors
+from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.sense_corpus import POS_OF_TAG, LemmaPos, SenseInstance, SenseSentence
 from elmo_tf.progress import progress_over
 

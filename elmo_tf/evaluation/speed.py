@@ -47,7 +47,7 @@ def measure_speed(
     # One of all layers that caches words, and one that encodes the words of each call.
     pairs: dict[str, tuple[Embedder, Embedder]] = {}
     for name in filter(lambda name: usable_precision(name) == name, PRECISIONS):
-        embedder = Embedder(source, "all", precision=name, vocabulary=())
+        embedder = Embedder(source, "all", precision=name)
         pairs[name] = embedder, Embedder(embedder.bilm, 0, precision=name)
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in pairs}
     for turn in range(num_turns + 1):

@@ -18,8 +18,8 @@ from absl import logging
 from elmo_tf import __version__
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.file_jobs import shard_name, unfinished_folder
-from elmo_tf.embedding.layer_choice import check_layers
 from elmo_tf.embedding.vector_files import OutputOptions, ParquetFile, count_of_shard
+from elmo_tf.embedding.vectors import check_layers
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, put_in_place
 from elmo_tf.processors import limit_threads

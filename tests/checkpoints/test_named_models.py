@@ -7,7 +7,7 @@ import pytest
 
 from elmo_tf import load_bilm
 from elmo_tf.checkpoints import named_models
-from elmo_tf.checkpoints.load import has_softmax, load_language_model, load_vocabulary
+from elmo_tf.checkpoints.load import load_language_model, load_vocabulary
 from elmo_tf.checkpoints.named_models import MODELS
 from elmo_tf.models.bilm import model_digest
 
@@ -107,7 +107,7 @@ def test_a_folder_takes_precedence_over_a_model_name(
     assert model_digest(load_bilm("original")) == model_digest(bilm)
 
 
-BUILT_IN = r"There is no checkpoint .*\. Did you mean the built-in model 'small-en'\?"
+BUILT_IN = r"There is no checkpoint .*\. Did you mean the model 'small-en'\?"
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,8 @@ BUILT_IN = r"There is no checkpoint .*\. Did you mean the built-in model 'small-
         ("small_en", BUILT_IN),
         (Path("small-en"), BUILT_IN),
         (("small-en", "small-en"), BUILT_IN),
-        ("bert", r"There is no checkpoint bert\. The names .*small-en.*nlpl-N \(see elmo-tf mod"),
-        ("orignal", r"Did you mean the published model 'original'\?"),
-        ("/nowhere/run", r"There is no checkpoint /nowhere/run\.$"),
+        ("bert", r"There is no checkpoint bert\. elmo-tf models lists the names"),
+        ("orignal", r"Did you mean the model 'original'\?"),
     ],
 )
 def test_a_path_or_a_misspelled_name_gets_a_suggestion(path, message):
@@ -138,7 +137,6 @@ def test_an_html_page_in_place_of_a_file_is_not_cached(published, cache, bilm):
 
 @pytest.mark.parametrize("name", ["original", "5.5B", "manylangs-de", "nlpl-212"])
 def test_published_models_have_no_softmax(name, cache, checkpoint_directory):
-    assert not has_softmax(name)
     with pytest.raises(FileNotFoundError, match=rf"model {name} has no softmax.*--from"):
         load_language_model(name)
     with pytest.raises(FileNotFoundError, match=r"There is no .* in .*checkpoint"):

@@ -3,12 +3,11 @@ import functools
 import numpy as np
 import pytest
 
-from elmo_tf import Elmo, Embedder, Vocabulary
+from elmo_tf import Elmo, Embedder
 from elmo_tf.embedding import group_reader as module
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
 from elmo_tf.text import batches
-from nested_arrays import assert_close
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -45,19 +44,14 @@ def test_repeated_tokens_are_encoded_once(bilm, encoded):
         table.rows(sentences)
 
     assert len(encoded) == len(set(encoded)) == NUM_TOKENS + 1
-    encoded.clear()
-    pinned = TokenTable(bilm, 0, pinned=["the", "cat"])
-    for _ in range(3):
-        pinned.rows([["the", "dog"], ["cat"]])
-    assert encoded == ["the", "cat", "dog", "dog", "dog"]
 
 
 @pytest.mark.parametrize("capacity", [0, 6, 100])
 def test_vectors_match_the_bilm_even_after_tokens_are_evicted(bilm, capacity):
-    table = TokenTable(bilm, capacity, pinned=["the", "never"])
+    table = TokenTable(bilm, capacity)
     for sentences in (SENTENCES, [["a", "b", "c", "the"]], SENTENCES, [["a"]]):
         assert_matches_bilm(bilm, table, sentences)
-    assert len(table._rows) <= 2 + max(capacity, 1)
+    assert len(table._rows) <= max(capacity, 1)
     padding, *boundaries = table.vectors(np.arange(NUM_SPECIAL_TOKENS))
     assert not padding.any()
     np.testing.assert_allclose(boundaries, bilm.boundary_embeddings(), atol=1e-6)
@@ -70,15 +64,6 @@ def test_a_table_grows_and_encodes_many_tokens_in_batches(bilm, monkeypatch):
     words = [str(number) for number in range(30)]
 
     assert_matches_bilm(bilm, table, [words[:9], words[3:25], words])
-
-
-@pytest.mark.parametrize("vocabulary", [None, Vocabulary.build(["the the cat"])])
-def test_cache_size_and_vocabulary_do_not_change_the_vectors(bilm, vocabulary):
-    sentences = ["the cat sat", "on 서울 the", "", "cat cat \N{GRINNING FACE}"] * 3
-
-    found = Embedder(bilm, batch_tokens=16, cache_tokens=1, vocabulary=vocabulary).embed(sentences)
-
-    assert_close(list(found), list(Embedder(bilm).embed(sentences)), atol=1e-6)
 
 
 def test_weights_that_change_between_two_calls_are_used(fresh_bilm):
