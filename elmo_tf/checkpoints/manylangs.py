@@ -145,19 +145,16 @@ def _named(file: Path) -> Iterator[None]:
 def _check_kind(shape: Mapping[str, Any]) -> None:
     """Raises `ValueError` if the architecture is not supported."""
     encoder, embedder = shape["encoder"], shape["token_embedder"]
-    for part, wanted, reason in (
-        (encoder, "elmo", "its vectors depend on the padding of a batch"),
-        (embedder, "cnn", "the original cannot run it"),
+    names = encoder["name"], embedder["name"]
+    # The original cannot run other embedders; the vectors of others than "elmo" depend on padding.
+    if (
+        names != ("elmo", "cnn")
+        or not embedder["char_dim"]
+        or encoder["projection_dim"] == encoder["dim"]
     ):
-        if part["name"] != wanted:
-            raise ValueError(
-                f"only {wanted!r} is supported, not {part['name']!r}: {reason}. No published model "
-                "has it."
-            )
-    if not embedder["char_dim"] or encoder["projection_dim"] == encoder["dim"]:
         raise ValueError(
-            "only models that read characters, with `projection_dim` below `dim`, are supported. "
-            "All published models are of that kind."
+            "only encoders 'elmo' with `projection_dim` below `dim`, and embedders 'cnn' with "
+            f"characters, are supported; all published models are of that kind. Received: {names}"
         )
 
 

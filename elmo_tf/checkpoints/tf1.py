@@ -109,12 +109,6 @@ class TF1Checkpoint(Checkpoint):
     @functools.cached_property
     def _reader(self) -> Any:
         prefix = self._prefix
-        begin = f"{prefix.name}.data-"
-        if not any(file.name.startswith(begin) for file in prefix.parent.iterdir()):
-            raise FileNotFoundError(
-                f"There is no {begin}00000-of-00001 in {prefix.parent}: the index contains no "
-                "weights. Copy all files of the checkpoint."
-            )
         try:
             reader = tf.train.load_checkpoint(os.fspath(prefix))
         except tf.errors.OpError as error:

@@ -231,18 +231,14 @@ class Embedder:
         Reads a bounded number of sentences ahead, so the input may be infinite.
 
         Args:
-            sentences: each a `str`, split as by `str.split()` or by the `tokenizer`, or a list of
-                tokens. In any iterable: a list, a generator, an array, a column of a data frame
-                (pandas, pyarrow), a string tensor, a ragged tensor, a `tf.data.Dataset` of strings.
+            sentences: any iterable, see `token_lists`. Each is a `str`, split as by `str.split()`
+                or by the `tokenizer`, or a list of tokens.
 
         Yields:
             float32, see `layers` of the constructor. T is 0 for a sentence without tokens.
 
         Raises:
-            TypeError: `sentences` is a single string or a table, or contains an item that is not
-                text.
-            ValueError: an empty token precedes a real one, or `sentences` is an array (batch, 1)
-                of sentences.
+            TypeError, ValueError: see `token_lists`.
         """
         return self._arrays(sentences, self._read_group)
 

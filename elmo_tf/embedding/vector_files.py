@@ -165,23 +165,18 @@ class HDF5File(VectorFile):
 def _write_by_sentence(
     file: h5py.File, number: int, sentence: FileSentence, vectors: np.ndarray
 ) -> None:
-    key, fallback = _text(sentence), f"line {number}"
-    if not _is_valid_key(key):
-        key = fallback
-    elif isinstance(_found(file, key), h5py.Dataset):
-        return
+    key = _text(sentence)
+    # HDF5 drops the parts `` and `.` of a name, and ends it at NUL.
+    is_changed = "\0" in key or not {"", "."}.isdisjoint(key.split("/"))
+    fallback = f"line {number}"
+    name = fallback if is_changed or _FALLBACK_KEY.fullmatch(key) else key
     try:
-        dataset = file.create_dataset(key, data=vectors)
-    except (ValueError, TypeError, KeyError, OSError):
+        if isinstance(file.get(name), h5py.Dataset):
+            return
+        dataset = file.create_dataset(name, data=vectors)
+    except (ValueError, TypeError, KeyError, OSError):  # a dataset where a group is needed
         dataset = file.create_dataset(fallback, data=vectors)
     dataset.attrs["line"] = number
-
-
-def _found(file: h5py.File, key: str) -> Any:
-    try:
-        return file[key]
-    except (ValueError, TypeError, KeyError, OSError):
-        return None
 
 
 def _text(sentence: FileSentence) -> str:
@@ -189,12 +184,6 @@ def _text(sentence: FileSentence) -> str:
     if sentence.identifier is not None:
         return sentence.identifier
     return sentence.text if sentence.offsets is None else " ".join(sentence.tokens)
-
-
-def _is_valid_key(key: str) -> bool:
-    """Whether HDF5 uses a key unchanged: it drops parts `` and `.`, and ends a key at NUL."""
-    is_unchanged = all(part not in ("", ".") for part in key.split("/")) and "\0" not in key
-    return is_unchanged and not _FALLBACK_KEY.fullmatch(key)
 
 
 class NpyFile(VectorFile):
