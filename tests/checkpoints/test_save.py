@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model, open_checkpoint
-from elmo_tf.checkpoints.save import save_language_model, save_softmax
+from elmo_tf.checkpoints.published import save_language_model, save_softmax
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.models.language_model import LanguageModel
 from nested_arrays import assert_close

@@ -107,7 +107,7 @@ def test_items_that_are_neither_lines_nor_files_are_refused(item):
     ("content", "message"),
     [
         (b"a b\nc\rd\n", r"text\.txt, line 2: a carriage return between two tokens\. Replace it"),
-        ("a b\r\n".encode("utf-16"), r"line 1: .* NUL bytes\. If it is UTF-16, convert it to"),
+        ("a b\r\n".encode("utf-16"), r"line 1: .* Or is the text UTF-16\?"),
     ],
 )
 def test_the_error_names_the_line_of_a_carriage_return_between_tokens(tmp_path, content, message):
