@@ -81,7 +81,7 @@ def embed_file(
                 "versions. Start again (overwrite=True, --overwrite)."
             )
         if vector_file.doubles_size:
-            # HDF5 reports a full disk late, in many errors.
+            # HDF5 reports a full disk late, in many errors, or crashes.
             size = sum(path.stat().st_size for path in shards.iterdir())
             with tempfile.TemporaryFile(dir=shards.parent) as file:
                 size += _BYTES_PER_SENTENCE * (count.sentences + 1)
