@@ -168,9 +168,8 @@ def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = N
         OSError, ValueError: see `sentence_lines`.
     """
     files = text_files(patterns)
-    for file in files:
-        if not file.is_fifo():  # a pipe can be read only once
-            next(sentence_lines(file, format=format), None)
+    for file in filter(os.path.isfile, files):  # a pipe can be read only once
+        next(sentence_lines(file, format=format), None)
     return files
 
 
