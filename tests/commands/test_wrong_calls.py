@@ -95,7 +95,6 @@ def files(in_temporary_folder):
             "must end in one of .png, .svg",
         ),
         *((call, 2, "out.png exists. Choose another path") for call in WRITE_OUT),
-        (("evaluate", "{model}", "empty.txt"), 1, "There is no token in empty.txt"),
         ((*DISTILL, "--corpus", "text.txt", "--min-count", "99"), 1, "No word occurs at least 99"),
         ((*DISTILL, "--vocab", "text.txt"), 1, "'the bank raised its rates' is not one word"),
         ((*DISTILL, "--vocab", "empty.txt"), 1, "empty.txt has no words"),
