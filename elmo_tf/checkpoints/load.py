@@ -18,6 +18,7 @@ from elmo_tf.checkpoints.downloads import (
 )
 from elmo_tf.checkpoints.formats import (
     OPTIONS_FILE,
+    VOCABULARY_FILE,
     WEIGHTS_FILE,
     Checkpoint,
     LocalPath,
@@ -139,6 +140,17 @@ def load_vocabulary(path: Source) -> Vocabulary | None:
     """Returns the vocabulary of a checkpoint, or None. `path`: see `load_bilm`."""
     with open_checkpoint(path) as checkpoint:
         return checkpoint.vocabulary()
+
+
+def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
+    """The characters of the lexicon of a biLM, or of `vocab.txt` in the directory `source`."""
+    if bilm.lexicon is not None:
+        return frozenset(bilm.lexicon.entries)
+    if not isinstance(source, str | os.PathLike):
+        return frozenset()
+    named = find_named_model(source)
+    file = Path(named.folder if named else source, VOCABULARY_FILE)
+    return frozenset(file.read_text("utf-8", errors="ignore") if file.is_file() else ())
 
 
 # The first format that recognizes a path reads it.

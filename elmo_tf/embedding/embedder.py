@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elmo_tf.checkpoints.load import known_characters
 from elmo_tf.embedding import file_jobs
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.vector_files import OutputOptions
@@ -118,6 +119,7 @@ class Embedder:
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
         self.bilm, self._mix = bilm_and_mix(bilm_or_path, layers, self.precision)
+        self._characters = known_characters(self.bilm, bilm_or_path)
         check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls.
         self._keeps_table = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)
@@ -365,10 +367,9 @@ class Embedder:
     def known_text(self) -> KnownText:
         """The text that the model knows: others are reported."""
         char_cnn = self.bilm.config.char_cnn
-        if char_cnn is None:
-            return KnownText(vocabulary=self.bilm.vocabulary)
-        unit = "bytes" if char_cnn.lexicon is None else "characters"
-        return KnownText(char_cnn.max_chars - 2, unit)  # without word boundaries
+        limit = None if char_cnn is None else char_cnn.max_chars - 2  # without word boundaries
+        unit = "bytes" if self.bilm.lexicon is None else "characters"
+        return KnownText(limit, unit, self.bilm.vocabulary, self._characters)
 
     def __getstate__(self) -> dict[str, Any]:
         made = ("_table", "_read_group", "_encode_group", "_lock")  # by `_prepare`

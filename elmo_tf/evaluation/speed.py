@@ -22,12 +22,12 @@ _SINGLE_SENTENCES = 30
 
 
 def measure_speed(
-    source: str | os.PathLike | BiLM, num_turns: int = 3, tokens_per_turn: int = 10_000
+    source: str | os.PathLike, num_turns: int = 3, tokens_per_turn: int = 10_000
 ) -> dict[str, dict[str, float]]:
-    """Measures a biLM on made-up sentences of lowercase letters, or else of those it knows.
+    """Measures a biLM on made-up sentences of lowercase letters.
 
     Args:
-        source: see `Embedder`.
+        source: the path or name of a model; the words of a `BiLM` would not be cached.
         num_turns: int >= 1. Number of times each precision is measured, in alternation.
         tokens_per_turn: int >= 1. Number of tokens of the sentences of a turn.
 

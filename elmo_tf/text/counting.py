@@ -27,9 +27,11 @@ KINDS = {
     "unknown": "with a token that is not in the vocabulary (read as <UNK>), such as {!r:.80}",
     "normal form": "not in Unicode's normal form NFC (see unicodedata.normalize), such as {!r:.80}",
     "raw": "that look like raw text, such as {!r:.80} (remedy: tokenizer= or --tokenize)",
+    "script": "of letters that the vocabulary lacks, such as {!r} (a model of another language?)",
 }
-# Raw text is looked for in the first sentences, and reported if it is many of them.
-_FIRST_SENTENCES, _RAW_SHARE = 1000, 0.2
+# These kinds are looked for in the first sentences, and reported if many of them have it.
+_STYLES, _SHARE = ("raw", "script"), 0.2
+_FIRST_SENTENCES = 1000
 
 _BOUNDARIES = {"<S>", "</S>"}
 # A letter, then punctuation that tokenizers separate: at the end of a token; a full stop only at
@@ -50,11 +52,13 @@ class KnownText(NamedTuple):
         max_length: the length to which it truncates tokens, or None.
         unit: of the length, "bytes" (of UTF-8) or "characters".
         vocabulary: the tokens that a model of whole tokens knows, or None.
+        characters: those of its training text; empty if they are unknown.
     """
 
     max_length: int | None = None
     unit: str = "bytes"
     vocabulary: Container[str] | None = None
+    characters: Container[str] = frozenset()
 
     def truncates(self, token: str) -> bool:
         """Whether the model truncates a token."""
@@ -133,8 +137,16 @@ class TextCount:
         for kind, is_suspicious in self._token_kinds.items():
             if (token := next(filter(is_suspicious, tokens), None)) is not None:
                 self._add_example(kind, token)
-        if self.sentences <= _FIRST_SENTENCES and (match := _ATTACHED.search(" ".join(tokens))):
+        if self.sentences > _FIRST_SENTENCES:
+            return
+        text = " ".join(tokens)
+        if match := _ATTACHED.search(text):
             self._add_example("raw", match.group())
+        if self._known.characters:
+            letters = list(filter(str.isalpha, text))
+            unknown = [letter for letter in letters if letter not in self._known.characters]
+            if len(unknown) > _SHARE * len(letters):
+                self._add_example("script", unknown[0])
 
     def _add_example(self, kind: str, example: str) -> None:
         self.lines[kind] += 1
@@ -145,7 +157,7 @@ class TextCount:
 
         `once` reports each combination of kinds once per process.
         """
-        least = {"raw": _RAW_SHARE * min(self.sentences, _FIRST_SENTENCES)}
+        least = dict.fromkeys(_STYLES, _SHARE * min(self.sentences, _FIRST_SENTENCES))
         kinds = [kind for kind in KINDS if self.lines[kind] > least.get(kind, 0)]
         if not kinds:
             return

@@ -110,7 +110,7 @@ def test_similarity_is_the_cosine_of_each_pair(embedder_of, layers):
         embedder.similarity(b, np.ones((2, 7)))
 
 
-def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog):
+def test_truncated_and_unknown_tokens_and_other_scripts_are_reported_once(bilm, word_bilm, caplog):
     embedder = Embedder(bilm)
     embedder.encode(["a b", "a", "한국어", "café"])
     assert not caplog.records
@@ -118,12 +118,14 @@ def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog)
     for again in (embedder, Embedder(bilm)):
         again.encode(["y" * 20])
     Embedder(word_bilm).encode(["a b", "unbekannt b"])
+    Embedder("small-en").encode(["ᄒ a", "the cat", "안녕하세요"])
 
-    truncated, unknown = (record.getMessage() for record in caplog.records)
+    truncated, unknown, script = (record.getMessage() for record in caplog.records)
     assert "1 with a token longer than the model reads" in truncated
     assert "'xxxxxxxxxxxxx'" in truncated
     assert "1 with a token that is not in the vocabulary" in unknown
     assert "'unbekannt'" in unknown
+    assert "2 of letters that the vocabulary lacks, such as 'ᄒ'" in script
 
 
 def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):
