@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo_tf import logs
-from elmo_tf.progress import progress
+from elmo_tf.logs import progress
 from elmo_tf.trainers import steps
 
 SCRIPT = """
@@ -16,7 +16,8 @@ import sys
 import warnings
 
 warnings.simplefilter("ignore")
-from elmo_tf.logs import import_tensorflow, plain_logs
+from elmo_tf.logs import plain_logs
+from elmo_tf.processors import import_tensorflow
 
 plain_logs()
 import_tensorflow()

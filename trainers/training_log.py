@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.progress import progress
+from elmo_tf.logs import progress
 from elmo_tf.trainers.config import PretrainConfig
 from elmo_tf.trainers.workdir import LOG_FILE, WorkDirectory
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from absl import logging
 
-from elmo_tf.extras import require_extra
+from elmo_tf.lazy import require_extra
 
 HUB = "hf://"
 _TAR_SUFFIXES = (".tar.gz", ".tgz")
@@ -123,7 +123,7 @@ def hub_folder(name: str, patterns: Iterable[str]) -> Path:
         FileNotFoundError: the repository or the revision does not exist or is private, or it is
             not in the cache and the Hub cannot be reached.
         ValueError: the name is not valid.
-        MissingExtraError: the package huggingface_hub is not installed.
+        ImportError: the package huggingface_hub is not installed.
     """
     hub = require_extra("huggingface_hub", "huggingface", f"The checkpoint {name}")
     errors = require_extra("huggingface_hub.errors", "huggingface", f"The checkpoint {name}")

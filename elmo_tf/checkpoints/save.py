@@ -66,7 +66,7 @@ def save_bilm(
     Raises:
         OSError: the files cannot be written.
         ValueError: unknown `format` or `dtype`, or a weight is out of its range.
-        MissingExtraError: the package safetensors is not installed.
+        ImportError: the package safetensors is not installed.
 
     Example:
         >>> elmo_tf.save_bilm(elmo_tf.load_bilm("small-en"), "copy", dtype="float16")

@@ -9,10 +9,10 @@ import h5py
 import keras
 import numpy as np
 
-from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.weights import take_entries
+from elmo_tf.lazy import require_extra
 
 # Formats of weight files, which are also their suffixes.
 FORMATS = ("hdf5", "safetensors")
@@ -55,7 +55,7 @@ def read_weights(
         BlockingIOError: another process writes the file.
         ValueError: the file is damaged, or an array is missing, unknown, has the wrong shape, or
             has NaN or infinite values; or a variable is not in the table.
-        MissingExtraError: the package safetensors is not installed.
+        ImportError: the package safetensors is not installed.
     """
     with _arrays_in(path) as (shapes, read):
         others = set(ignore) - {rule.dataset for rule in rules}
@@ -141,7 +141,7 @@ def write_weights(
 
     Raises:
         ValueError: see `check_range`.
-        MissingExtraError: the package safetensors is not installed.
+        ImportError: the package safetensors is not installed.
     """
     check_range(variables, dtype)
     if os.fspath(path).endswith(".safetensors"):

@@ -23,6 +23,7 @@ from elmo_tf.embedding.layer_choice import (
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.embedding.vector_files import OutputOptions
 from elmo_tf.embedding.vectors import cosines, mean_over_tokens, unit_vectors
+from elmo_tf.logs import progress
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import (
     PRECISIONS,
@@ -31,7 +32,6 @@ from elmo_tf.processors import (
     share_cores_for_embedding,
     usable_precision,
 )
-from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.counting import KnownText, TextCount, TokenLimit, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists

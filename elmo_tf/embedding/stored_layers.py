@@ -14,7 +14,7 @@ from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.files import atomic_file
-from elmo_tf.progress import progress_over
+from elmo_tf.logs import progress_over
 from elmo_tf.text.reading import encode
 
 _LARGEST = float(np.finfo(np.float16).max)

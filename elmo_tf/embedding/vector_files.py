@@ -18,8 +18,8 @@ import h5py
 import numpy as np
 
 from elmo_tf.embedding.vectors import mean_over_tokens
-from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory, refuse_file
+from elmo_tf.lazy import require_extra
 from elmo_tf.settings import check_exclusive, checked_dataclass
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import FileSentence

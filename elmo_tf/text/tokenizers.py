@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from elmo_tf.extras import MissingExtraError, require_extra
+from elmo_tf.lazy import require_extra
 
 
 class Token(NamedTuple):
@@ -38,7 +38,7 @@ class LanguageTokenizer:
 
     Raises:
         ValueError: there is no tokenizer for the language.
-        MissingExtraError: a package is not installed.
+        ImportError: a package is not installed.
     """
 
     def __init__(self, language: str):
@@ -178,7 +178,7 @@ def _spacy(language: str) -> _Cut:
         nlp = spacy.blank(language)
     except ImportError as error:
         if "E048" not in str(error):  # such as pymorphy3 for Russian
-            raise MissingExtraError(str(error)) from None
+            raise
         codes = {*LANGUAGES, *(module.name for module in pkgutil.iter_modules(spacy.lang.__path__))}
         near = sorted(code for code in codes if len(code) <= 8 and code[0] == language[:1].lower())
         raise ValueError(
@@ -236,7 +236,7 @@ def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:
     """Returns the tokenizer of a language; other values unchanged.
 
     Raises:
-        ValueError, MissingExtraError: see `LanguageTokenizer`.
+        ValueError, ImportError: see `LanguageTokenizer`.
         TypeError: `tokenizer` is neither a language nor callable.
     """
     if isinstance(tokenizer, str):

@@ -12,7 +12,7 @@ import pytest
 
 import elmo_tf.saved_models
 from elmo_tf import Embedder
-from elmo_tf.extras import MissingExtraError, require_extra
+from elmo_tf.lazy import require_extra
 
 ROOT = Path(__file__).parents[2]
 METADATA = importlib.metadata.metadata("elmo_tf")
@@ -26,10 +26,10 @@ def test_an_import_without_the_library_names_the_package(monkeypatch, library, b
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=r"pip install '(scikit-learn|spacy)>="):
+    with pytest.raises(ImportError, match=r"pip install '(scikit-learn|spacy)>="):
         importlib.import_module(module)
     if library == "spacy":
-        with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*'spacy>="):
+        with pytest.raises(ImportError, match=r"A tokenizer needs spacy.*'spacy>="):
             Embedder(bilm, tokenizer="en")
 
 
@@ -38,12 +38,12 @@ def test_the_server_without_its_extra_names_all_packages(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     message = r"The server needs uvicorn\. .*'grpcio-health-checking>=.*'uvicorn>="
-    with pytest.raises(MissingExtraError, match=message):
+    with pytest.raises(ImportError, match=message):
         elmo_tf.saved_models.serve  # noqa: B018
 
 
 def message_without(library, extra):
-    with pytest.raises(MissingExtraError) as raised:
+    with pytest.raises(ImportError) as raised:
         require_extra(f"{library}.part", extra, "A picture")
     return str(raised.value)
 
