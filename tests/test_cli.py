@@ -205,7 +205,7 @@ def test_existing_outputs_are_replaced_only_with_overwrite(command, trained):
     Path("models/1/saved_model.pb").write_text("mine")
     status, _, err = command("export", trained, "models")
     assert (status, Path("models/1/saved_model.pb").read_text()) == (2, "mine")
-    assert "models/1 exists. Add `--version 2` or `--overwrite`" in err
+    assert "models/1 exists. Choose another path or add --overwrite" in err
     assert command("vocab", "text.txt", "--output", "out", "--overwrite")[0] == 0
     assert Path("out").read_text().startswith("<S>\n")
     # Converting a trained checkpoint onto itself would lose its vocabulary and softmax.

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pydantic
 import pytest
@@ -13,18 +13,15 @@ from elmo_tf.settings import (
     Count,
     Positive,
     Rate,
+    RunSettings,
     Text,
     Texts,
-    check_exclusive,
-    check_same_settings,
     checked_dataclass,
-    resumed_settings,
-    settings_as_json,
 )
 
 
 @checked_dataclass
-class Settings:
+class Settings(RunSettings):
     RECORD: ClassVar = "record.json"
     EXCLUSIVE: ClassVar = (("steps", "epochs"),)
     CHANGEABLE: ClassVar = ("workdir", "epochs", "resume")
@@ -38,13 +35,8 @@ class Settings:
     flag: bool = False
     resume: bool = False
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _with_record(cls, given: Any) -> Any:
-        return resumed_settings(cls, given)
-
     def __post_init__(self):
-        check_exclusive(self)
+        super().__post_init__()
         if self.flag and self.form == "b":
             raise ValueError("`flag` needs `form` a.")
 
@@ -65,11 +57,10 @@ class Strict:
             {"workdir": ""},
             "`workdir`: Value should have at least 1 item after validation, not 0. Received: ''",
         ),
-        ({"files": [3]}, "`files`: Input should be a valid string. Received: 3"),
+        ({"files": [3]}, "`files.0`: Input should be a valid string. Received: 3"),
         ({"steps": 1, "epochs": 2}, "`steps` and `epochs` exclude each other: pass one of them."),
         ({"flag": True, "form": "b"}, "`flag` needs `form` a."),
-        ({"epoch": 2}, "Unknown key `epoch`. Did you mean `epochs`?"),
-        ({"zzz": 2}, "Unknown key `zzz`. Allowed: files, workdir, steps,"),
+        ({"epoch": 2}, "Unknown key `epoch`. Allowed: files, workdir, steps, epochs,"),
     ],
 )
 def test_an_error_of_one_line_names_the_setting_and_what_is_allowed(change, message):
@@ -86,7 +77,7 @@ def test_settings_are_frozen_dataclasses_of_paths_lists_and_numbers():
     config = Settings(Path("a"), steps=2)
     assert dataclasses.replace(config, steps=3) == Settings("a", steps=3)
     assert hash(config) == hash(Settings("a", steps=2))
-    assert settings_as_json(config)["files"] == ["a"]
+    assert config.as_json()["files"] == ["a"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.steps = 4
 
@@ -115,8 +106,8 @@ def test_a_resumed_run_has_the_settings_of_its_record_unless_others_are_given(tm
 
 
 def test_only_changeable_settings_may_differ_when_a_run_is_resumed():
-    before = {"files": ["a"], "epochs": 2.0}  # the others had their defaults
-    check_same_settings(Settings, settings_as_json(Settings("a", epochs=3)), before, Path("x"))
-    now = settings_as_json(Settings("a", steps=3))
+    before = Settings("a", epochs=2).as_json()
+    Settings.check_resumed(Settings("a", epochs=3).as_json(), before, Path("x"))
+    now = Settings("a", steps=3).as_json()
     with pytest.raises(ValueError, match=r"than those in x: steps was None, is 3\. Pass the"):
-        check_same_settings(Settings, now, before, Path("x"))
+        Settings.check_resumed(now, before, Path("x"))

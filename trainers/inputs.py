@@ -128,7 +128,7 @@ def read_inputs(
         lexicon, shape = _own_lexicon(config, workdir, shape, vocabulary, text)
     if before is not None and config.learning_rate is None:
         config = dataclasses.replace(config, learning_rate=before["settings"]["learning_rate"])
-    workdir.check_settings(config.as_json(shape))
+    workdir.check_settings(config.as_json(options=shape.to_options()))
     _check_vocabulary(config, workdir, vocabulary)
     text = text or count_files(files, config.input_format)
     corpus = corpus_size(text, vocabulary)

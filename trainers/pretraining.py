@@ -166,7 +166,7 @@ def _begin(
     """Starts the run in its work directory, or resumes it; returns its record."""
     done = state.restore() if config.resume else 0
     record = {
-        "settings": config.as_json(inputs.shape),
+        "settings": config.as_json(options=inputs.shape.to_options()),
         "corpus": inputs.corpus,
         "step": done,
         "perplexity": [],
