@@ -2,9 +2,6 @@
 
 import functools
 import importlib
-import importlib.metadata
-import re
-import shlex
 from collections.abc import Callable, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -65,8 +62,7 @@ def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
         purpose: the feature that needs it; the subject of the error message.
 
     Raises:
-        ImportError: the package is not installed. The message names all packages of the extra, not
-            elmo_tf itself, which is not on the package index.
+        ImportError: the package is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -75,9 +71,7 @@ def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
         # The package is installed, but a module that it imports is not.
         if error.name is None or error.name.partition(".")[0] != missing:
             raise
-        requirements = importlib.metadata.requires("elmo_tf") or []
-        found = (re.fullmatch(r"(.+?) *; *extra == ['\"](.+)['\"]", each) for each in requirements)
-        packages = [match[1] for match in found if match and match[2] == extra]
         raise ImportError(
-            f"{purpose} needs {missing}. Install it with: pip install {shlex.join(packages)}"
+            f"{purpose} needs {missing}, which the extra `{extra}` of elmo_tf installs: "
+            f"pip install '.[{extra}]' in its folder."
         ) from None

@@ -1,22 +1,15 @@
-"""What is written to stderr: plain log lines, warnings of libraries, and progress.
+"""What is written to stderr: log lines, and progress (a bar, or a line every 10 seconds)."""
 
-Progress is a bar on a terminal, and a plain line every 10 seconds elsewhere.
-"""
-
-import io
 import logging as python_logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from absl import flags, logging
 from tqdm import tqdm
+from tqdm.contrib import DummyTqdmFile
 
-_PACKAGE = Path(__file__).resolve().parent
-# In a checkout, two of its packages are in sibling directories.
-_OURS = (_PACKAGE, _PACKAGE.parent / "trainers", _PACKAGE.parent / "saved_models")
 _INTERVAL = 10.0  # seconds between two plain lines
 _KNOWN_TOTAL = (
     "{desc}: {n_fmt}/{total_fmt} ({percentage:.0f}%), {rate_noinv_fmt}, {elapsed} elapsed, "
@@ -35,7 +28,7 @@ def warn_once(kind: str, message: str, *args: object) -> None:
 
 
 def plain_logs() -> None:
-    """Shows log messages of this project as plain lines, and of libraries from warnings on."""
+    """Shows messages of absl's logging as plain lines, and warnings of other libraries."""
     # TensorFlow reports a missing GPU driver as an error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
@@ -44,31 +37,16 @@ def plain_logs() -> None:
     logging.use_absl_handler()
     logging.set_verbosity(logging.INFO)
     handler = logging.get_absl_handler()
-    handler.python_handler.setStream(_AroundBars())
+    handler.python_handler.setStream(DummyTqdmFile(sys.stderr))  # above the progress bar
     handler.setFormatter(python_logging.Formatter("%(message)s"))
-    handler.addFilter(_is_ours_or_a_warning)
-
-
-class _AroundBars(io.TextIOBase):
-    """Writes to stderr above the progress bar, if there is one."""
-
-    def write(self, text: str) -> int:
-        tqdm.write(text, file=sys.stderr, end="")
-        return len(text)
-
-    def flush(self) -> None:
-        sys.stderr.flush()
-
-
-def _is_ours_or_a_warning(record: python_logging.LogRecord) -> bool:
-    path = Path(record.pathname)
-    return record.levelno >= python_logging.WARNING or any(map(path.is_relative_to, _OURS))
+    warning = python_logging.WARNING
+    handler.addFilter(lambda record: record.name == "absl" or record.levelno >= warning)
 
 
 def progress(
     total: int | None, description: str, unit: str, initial: int = 0, shown: bool = True
 ) -> Any:
-    """Creates a progress meter: a context manager with `update(n)`, `note(text)` and `close()`.
+    """Creates a progress meter of tqdm: a context manager with `update(n)` and `close()`.
 
     Args:
         total: number of units, or None if it is unknown.
@@ -77,7 +55,7 @@ def progress(
         initial: units that are already done.
         shown: whether to write anything.
     """
-    meter = _Meter if not shown or sys.stderr.isatty() else _PlainMeter
+    meter = tqdm if sys.stderr.isatty() else _PlainMeter
     return meter(
         total=total,
         desc=description,
@@ -97,12 +75,7 @@ def progress_over(items: Iterable[Any], total: int | None, description: str, uni
             meter.update(1)
 
 
-class _Meter(tqdm):
-    def note(self, text: str) -> None:
-        self.set_postfix_str(text, refresh=False)
-
-
-class _PlainMeter(_Meter):
+class _PlainMeter(tqdm):
     monitor_interval = 0  # no thread
 
     def __init__(self, total: int | None, **kwargs):

@@ -179,11 +179,9 @@ def read_record(path: Path) -> dict[str, Any]:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
-            raise ValueError("`settings` is missing.")
-    except ValueError as error:
+        return {**record, "settings": dict(record["settings"])}
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
-    return record
 
 
 def differences(first: Any, second: Any, name: str = "") -> list[tuple[str, Any, Any]]:

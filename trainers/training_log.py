@@ -73,9 +73,10 @@ class TrainingLogger(contextlib.ExitStack):
             for name in ("forward", "backward")
             if name in losses
         ]
-        self._meter.note(
+        self._meter.set_postfix_str(
             f"step {step}/{self._num_steps}, loss {self._smooth['loss']:.3f}, "
-            f"sampled perplexity {', '.join(perplexities)}"
+            f"sampled perplexity {', '.join(perplexities)}",
+            refresh=False,
         )
         self._meter.update(self._tokens)
         if self._board is None:

@@ -270,7 +270,7 @@ class _Epochs(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.average.update(self.model.optimizer.iterations - 1)
-        self._meter.note(f"loss {logs['loss']:.4f}")
+        self._meter.set_postfix_str(f"loss {logs['loss']:.4f}", refresh=False)
         self._meter.update(1)
 
     def on_epoch_end(self, epoch, logs=None):
