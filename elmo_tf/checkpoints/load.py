@@ -8,14 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from elmo_tf.checkpoints.downloads import (
-    HUB,
-    cache_folder,
-    cached_file,
-    hub_folder,
-    is_archive,
-    unpack,
-)
 from elmo_tf.checkpoints.formats import (
     OPTIONS_FILE,
     VOCABULARY_FILE,
@@ -25,7 +17,16 @@ from elmo_tf.checkpoints.formats import (
     Source,
 )
 from elmo_tf.checkpoints.manylangs import ManyLangsCheckpoint
-from elmo_tf.checkpoints.named_models import find_named_model, name_hint
+from elmo_tf.checkpoints.named_models import (
+    HUB,
+    brief_names,
+    cache_folder,
+    cached_file,
+    find_named_model,
+    hub_folder,
+    is_archive,
+    unpack,
+)
 from elmo_tf.checkpoints.published import PublishedCheckpoint
 from elmo_tf.checkpoints.tf1 import TF1Checkpoint
 from elmo_tf.config import BiLMConfig
@@ -276,5 +277,5 @@ def _fetched(path: str | os.PathLike) -> Path:
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise FileNotFoundError(f"There is no checkpoint {path}.{name_hint(path)}")
+        raise FileNotFoundError(f"There is no checkpoint {path}. Models: {brief_names()}.")
     return path

@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf import __version__
-from elmo_tf.checkpoints.downloads import cache_folder
+from elmo_tf.checkpoints.named_models import cache_folder
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.files import atomic_file

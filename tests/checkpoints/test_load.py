@@ -168,7 +168,7 @@ def test_truncated_archives_single_files_and_other_objects_are_refused(
     zipped = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
     for path in (zipped, tar_of(tmp_path / "elmo.tar.gz", checkpoint_directory)):
         path.write_bytes(path.read_bytes()[:-200])
-        with pytest.raises(ValueError, match=rf"Cannot unpack .*{path.name}: .* damaged or incom"):
+        with pytest.raises(ValueError, match=rf"Cannot unpack .*{path.name}: "):
             load_bilm(path)
     with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
