@@ -111,9 +111,7 @@ def test_a_folder_takes_precedence_over_a_model_name(
 
 @pytest.mark.parametrize("path", ["small_en", Path("small-en"), ("small-en", "small-en")])
 def test_the_error_of_an_unknown_name_lists_the_names(path):
-    with pytest.raises(
-        FileNotFoundError, match=r"There is no checkpoint .*Models: small-en"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*Models: small-en"):
         load_bilm(path)
 
 
