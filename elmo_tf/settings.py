@@ -160,12 +160,14 @@ class RunSettings:
             now: settings of the resumed run, see `as_json`.
             before: the settings in the file `path`.
         """
-        fixed = [name for name in now if name in before and name not in cls.CHANGEABLE]
-        changes = differences(*({name: part[name] for name in fixed} for part in (before, now)))
-        if changes:
-            changed = [f"{name} was {old!r}, is {new!r}" for name, old, new in changes]
+        changed = [
+            f"{name} was {before[name]!r}"
+            for name in now
+            if name not in cls.CHANGEABLE and before.get(name, now[name]) != now[name]
+        ]
+        if changed:
             raise ValueError(
-                f"Cannot resume with other settings than those in {path}: {'; '.join(changed)}. "
+                f"Cannot resume with other settings than those in {path}: {', '.join(changed)}. "
                 "Pass the same ones, or choose another --workdir."
             )
 
@@ -182,12 +184,3 @@ def read_record(path: Path) -> dict[str, Any]:
         return {**record, "settings": dict(record["settings"])}
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
-
-
-def differences(first: Any, second: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """The names of different values, such as `lstm.dim`, and both; None for a missing one."""
-    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
-        return [(name, first, second)] if first != second else []
-    keys = {**first, **second}
-    places = [(first.get(key), second.get(key), f"{name}.{key}".lstrip(".")) for key in keys]
-    return [each for place in places for each in differences(*place)]

@@ -109,5 +109,5 @@ def test_only_changeable_settings_may_differ_when_a_run_is_resumed():
     before = Settings("a", epochs=2).as_json()
     Settings.check_resumed(Settings("a", epochs=3).as_json(), before, Path("x"))
     now = Settings("a", steps=3).as_json()
-    with pytest.raises(ValueError, match=r"than those in x: steps was None, is 3\. Pass the"):
+    with pytest.raises(ValueError, match=r"than those in x: steps was None\. Pass the"):
         Settings.check_resumed(now, before, Path("x"))
