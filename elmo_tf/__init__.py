@@ -21,7 +21,7 @@ _HOMES = {
     "char_ids": "elmo_tf.text.characters",
     "load_bilm": "elmo_tf.checkpoints.load",
     "load_language_model": "elmo_tf.checkpoints.load",
-    "save_bilm": "elmo_tf.checkpoints.save",
+    "save_bilm": "elmo_tf.checkpoints.published",
 }
 _SUBPACKAGES = (
     *("checkpoints", "config", "embedding", "evaluation", "integrations", "layers"),

@@ -4,12 +4,16 @@ import logging as python_logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from absl import flags, logging
 from tqdm import tqdm
 from tqdm.contrib import DummyTqdmFile
 
+_PACKAGE = Path(__file__).resolve().parent
+# In a checkout, two of its packages are in sibling directories.
+_OURS = (_PACKAGE, _PACKAGE.parent / "trainers", _PACKAGE.parent / "saved_models")
 _INTERVAL = 10.0  # seconds between two plain lines
 _KNOWN_TOTAL = (
     "{desc}: {n_fmt}/{total_fmt} ({percentage:.0f}%), {rate_noinv_fmt}, {elapsed} elapsed, "
@@ -28,7 +32,7 @@ def warn_once(kind: str, message: str, *args: object) -> None:
 
 
 def plain_logs() -> None:
-    """Shows messages of absl's logging as plain lines, and warnings of other libraries."""
+    """Shows log messages of this project as plain lines, and of libraries from warnings on."""
     # TensorFlow reports a missing GPU driver as an error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
@@ -39,8 +43,12 @@ def plain_logs() -> None:
     handler = logging.get_absl_handler()
     handler.python_handler.setStream(DummyTqdmFile(sys.stderr))  # above the progress bar
     handler.setFormatter(python_logging.Formatter("%(message)s"))
-    warning = python_logging.WARNING
-    handler.addFilter(lambda record: record.name == "absl" or record.levelno >= warning)
+    handler.addFilter(_is_ours_or_a_warning)
+
+
+def _is_ours_or_a_warning(record: python_logging.LogRecord) -> bool:
+    path = Path(record.pathname)
+    return record.levelno >= python_logging.WARNING or any(map(path.is_relative_to, _OURS))
 
 
 def progress(

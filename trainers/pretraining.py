@@ -22,7 +22,7 @@ from elmo_tf.checkpoints.formats import (
     VOCABULARY_FILE,
     WEIGHTS_FILE,
 )
-from elmo_tf.checkpoints.save import save_language_model
+from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.files import refuse_pattern, write_json
 from elmo_tf.lazy import require_extra

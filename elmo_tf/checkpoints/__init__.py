@@ -4,7 +4,7 @@ from elmo_tf.lazy import lazy_names
 
 _HOMES = {
     "load_bilm": "elmo_tf.checkpoints.load",
-    "save_bilm": "elmo_tf.checkpoints.save",
+    "save_bilm": "elmo_tf.checkpoints.published",
 }
 
 __all__ = list(_HOMES)

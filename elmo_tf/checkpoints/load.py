@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from elmo_tf.checkpoints.formats import (
     OPTIONS_FILE,
     VOCABULARY_FILE,
-    WEIGHTS_FILE,
     Checkpoint,
     LocalPath,
     Source,
@@ -127,21 +126,14 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         >>> model.vocabulary.tokens[:5]
         ('<S>', '</S>', '<UNK>', ',', 'the')
     """
-    if _is_published(directory):
+    named = find_named_model(directory)
+    if named is not None and not named.is_built_in:
         raise FileNotFoundError(
             f"The model {directory} has no softmax weights, so it cannot compute probabilities of "
             f"words. To train a softmax, use elmo-tf train --from {directory}."
         )
     with open_checkpoint(directory) as checkpoint:
         return checkpoint.language_model()
-
-
-def has_softmax(path: Source) -> bool:
-    """Whether a checkpoint has a softmax. `path`: see `load_bilm`."""
-    if _is_published(path):
-        return False
-    with open_checkpoint(path) as checkpoint:
-        return checkpoint.has_softmax
 
 
 def load_vocabulary(path: Source) -> Vocabulary | None:
@@ -166,12 +158,6 @@ def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
     return frozenset(file.read_text("utf-8", errors="ignore") if file.is_file() else ())
 
 
-def _is_published(path: Source) -> bool:
-    """Whether `path` is the name of a published model, which has no softmax."""
-    named = find_named_model(path)
-    return named is not None and not named.is_built_in
-
-
 # The first format that recognizes a path reads it.
 CHECKPOINT_FORMATS: tuple[type[Checkpoint], ...] = (
     TF1Checkpoint,
@@ -192,11 +178,6 @@ def open_checkpoint(path: Source) -> Iterator[Checkpoint]:
         pair = tuple(_existing(_fetched(part)) for part in path)
         yield _format_at(pair)(pair, path)
         return
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(
-            'Pass a checkpoint: a name such as "small-en", a path, a URL or a pair (options, '
-            f"weights). Received: {path!r:.60} (of type {type(path).__name__})"
-        )
     named = find_named_model(path)
     local = _fetched(path) if named is None else named.fetch()
     if (kind := _format_at(local)) is not None:
@@ -209,8 +190,7 @@ def open_checkpoint(path: Source) -> Iterator[Checkpoint]:
             yield _within(Path(folder), Path(folder).rglob("*"), path)
     else:
         raise ValueError(
-            f"{path} is not a checkpoint: pass a directory or an archive (.zip, .tar.gz) with "
-            f"{OPTIONS_FILE} and {WEIGHTS_FILE}, or with the files of another format; or a pair "
+            f"{path} is not a checkpoint: pass a directory, an archive (.zip, .tar.gz) or a pair "
             "(options, weights)."
         )
 
@@ -237,15 +217,10 @@ def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
     homes = sorted(homes, key=lambda home: (len(home.parts), home))
     homes = [home for home in homes if len(home.parts) == len(homes[0].parts)]
     if not homes:
-        if any((*folder.glob("saved_model.pb"), *folder.glob("*/saved_model.pb"))):
-            raise FileNotFoundError(
-                f"{shown} is an exported model (a SavedModel), not a checkpoint: pass the "
-                "checkpoint from which it was exported."
-            )
-        hint = ""
-        if (folder / "model.keras").exists():
-            hint = " It holds a task model: use elmo-tf task, or elmo_tf.trainers.load_task."
-        raise FileNotFoundError(f"There is no *{OPTIONS_FILE} in {shown}.{hint}")
+        raise FileNotFoundError(
+            f"There is no *{OPTIONS_FILE} in {shown}. (An exported model or a task model is not a "
+            "checkpoint.)"
+        )
     if len(homes) > 1:
         names = ", ".join(str(home.relative_to(folder)) for home in homes)
         raise ValueError(

@@ -85,7 +85,7 @@ class ManyLangsCheckpoint(Checkpoint):
             state = read_state_dict(self.folder / file)
             arrays.update({f"{file}/{key}": value for key, value in state.items()})
         rules = [*_token_embedder_rules(config.char_cnn), *_encoder_rules(config.lstm)]
-        fill_variables(self.folder, rules, variables, set(arrays), arrays.pop, CONFIG_FILE)
+        fill_variables(self.folder, rules, variables, set(arrays), arrays.pop)
 
 
 def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:

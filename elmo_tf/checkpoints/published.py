@@ -1,4 +1,4 @@
-"""Checkpoints of `options.json` and HDF5 or safetensors: the published ones and elmo_tf's own."""
+"""Loading and saving of `options.json` with HDF5 or safetensors: published files and elmo_tf's."""
 
 import functools
 import os
@@ -13,6 +13,7 @@ from elmo_tf.checkpoints.formats import (
     OPTIONS_FILE,
     SOFTMAX_FILE,
     VOCABULARY_FILE,
+    WEIGHTS_FILE,
     Checkpoint,
     LocalPath,
     Source,
@@ -25,12 +26,27 @@ from elmo_tf.checkpoints.weight_files import (
     WEIGHT_PATTERNS,
     WeightRule,
     array_shapes,
+    check_range,
     read_weights,
     softmax_variables,
+    variables_by_path,
+    write_weights,
 )
 from elmo_tf.config import BiLMConfig
+from elmo_tf.files import write_json
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
+
+# Dtypes of weight files.
+DTYPES = ("float32", "float16")
+
+# Files that `save_bilm` may write.
+BILM_FILES = (
+    *(OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE),
+    *(path.name for name in (WEIGHTS_FILE, EMBEDDINGS_FILE) for path in in_all_formats(Path(name))),
+)
 
 _OPTIONS = f"*{OPTIONS_FILE}"
 # Names of files, without suffix, that are never the weights.
@@ -68,18 +84,8 @@ class PublishedCheckpoint(Checkpoint):
 
     def _table_file(self) -> str | os.PathLike:
         """The file with the token table of a biLM without a character CNN."""
-        if self.token_embeddings is not None:
-            return self.token_embeddings
         file = newest(in_all_formats(self.folder / EMBEDDINGS_FILE))
-        if file is not None:
-            return file
-        (rule,) = token_embedding_rules()
-        if rule.dataset in array_shapes(self._weights):
-            return self._weights
-        raise FileNotFoundError(
-            f"There is no {EMBEDDINGS_FILE} in {self.folder}: a biLM without a character CNN needs "
-            f"it, or the array `{rule.dataset}` in {self._weights.name}."
-        )
+        return self.token_embeddings or file or self._weights
 
     def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         others: set[str] = set()  # further arrays that the files may contain
@@ -106,16 +112,11 @@ class PublishedCheckpoint(Checkpoint):
         return array_shapes(self._softmax_file).get("b", (1,))[0]
 
     def read_softmax(self, softmax: SampledSoftmax) -> None:
-        is_tied = isinstance(softmax, TiedSoftmax)
-        table = softmax.kernel.numpy() if is_tied else None
-        read_weights(self._softmax_file, softmax_rules(), softmax_variables(softmax))
-        if is_tied and not np.array_equal(softmax.kernel.numpy(), table):
-            softmax.kernel.assign(table)
-            raise ValueError(
-                f"`W` in {self._softmax_file} differs from the embedding table of the biLM, "
-                "although options.json has `share_embedding_softmax`. Were the files written by "
-                "the same run?"
-            )
+        rules, variables, others = softmax_rules(), softmax_variables(softmax), set[str]()
+        if isinstance(softmax, TiedSoftmax):  # `W` is the table of the biLM
+            rules, others = rules[1:], {rules[0].dataset}
+            del variables["W"]
+        read_weights(self._softmax_file, rules, variables, others)
 
 
 def _weights_in(folder: Path, shown: Source) -> Path:
@@ -140,6 +141,94 @@ def _only(files: Sequence[Path], patterns: Sequence[str], shown: Source) -> Path
         f"{shown} must contain one {wanted}, not {len(files)}: "
         f"{', '.join(file.name for file in files)}. Pass the pair (options, weights)."
     )
+
+
+def save_bilm(
+    bilm: BiLM,
+    directory: str | os.PathLike,
+    format: str = "hdf5",
+    dtype: str = "float32",
+) -> None:
+    """Writes `options.json` and `weights.hdf5` (or `weights.safetensors`).
+
+    For a biLM without a character CNN, also `token_embeddings.hdf5` and, if it has a vocabulary,
+    `vocab.txt`; for a biLM with a lexicon, `char.dic` and `word.dic`. Existing files are replaced
+    atomically, and weights in the other format removed.
+    The state of `warm_start` is the array `initial_state` (direction, layer, projection_dim + dim),
+    which other implementations ignore.
+
+    Args:
+        bilm: a `BiLM`.
+        directory: created if missing.
+        format: "hdf5", which the original and AllenNLP read, or "safetensors", with the same
+            names.
+        dtype: "float32", or "float16" for files of half the size. `load_bilm` reads both; other
+            implementations may not read float16.
+
+    Raises:
+        OSError: the files cannot be written.
+        ValueError: unknown `format` or `dtype`, or a weight is out of its range.
+        ImportError: the package safetensors is not installed.
+
+    Example:
+        >>> elmo_tf.save_bilm(elmo_tf.load_bilm("small-en"), "copy", dtype="float16")
+        >>> elmo_tf.load_bilm("copy").config.output_dim
+        384
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {dtype!r}")
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    directory = Path(directory)
+    variables = variables_by_path(bilm)
+    check_range(variables, dtype)  # before any file is replaced
+    _write(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype, format)
+    if bilm.config.char_cnn is None:
+        _write(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables, dtype, format)
+        if bilm.vocabulary is not None:
+            bilm.vocabulary.save(directory / VOCABULARY_FILE)
+    if bilm.lexicon is not None:
+        bilm.lexicon.save(directory)
+    write_json(directory / OPTIONS_FILE, bilm.config.to_options())
+
+
+def save_softmax(
+    softmax: SampledSoftmax,
+    directory: str | os.PathLike,
+    format: str = "hdf5",
+    dtype: str = "float32",
+) -> None:
+    """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
+
+    `directory`, `format` and `dtype`: see `save_bilm`; use the same values.
+    """
+    path = Path(directory) / SOFTMAX_FILE
+    _write(path, softmax_rules(), softmax_variables(softmax), dtype, format)
+
+
+def save_language_model(
+    model: LanguageModel, directory: str | os.PathLike, format: str = "hdf5", dtype: str = "float32"
+) -> None:
+    """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`.
+
+    `format` and `dtype`: see `save_bilm`.
+    """
+    save_bilm(model.bilm, directory, format, dtype)
+    save_softmax(model.softmax, directory, format, dtype)
+    model.vocabulary.save(Path(directory) / VOCABULARY_FILE)
+
+
+def _write(
+    path: Path,
+    rules: Sequence[WeightRule],
+    variables: dict[str, keras.Variable],
+    dtype: str,
+    format: str,
+) -> None:
+    """Writes a weight file, and removes the one of the other format."""
+    write_weights(path.with_suffix(f".{format}"), rules, variables, dtype)
+    for other in {*FORMATS} - {format}:
+        path.with_suffix(f".{other}").unlink(missing_ok=True)
 
 
 def weight_rules(config: BiLMConfig) -> list[WeightRule]:

@@ -74,12 +74,11 @@ def fill_variables(
     variables: dict[str, keras.Variable],
     names: set[str],
     read: Callable[[str], np.ndarray],
-    options: str = "options.json",
 ) -> None:
     """Loads variables from any file of named arrays. If that fails, no variable is changed.
 
-    Args, Raises: see `read_weights`. `names` are those of all arrays in the file, `read` returns an
-    array by its name, and `options` is the file with the shape of the model.
+    Args, Raises: see `read_weights`. `names` are those of all arrays in the file, and `read`
+    returns an array by its name.
     """
     rules = [rule for rule in rules if rule.dataset in names or not rule.is_optional]
     expected = {rule.dataset for rule in rules}
@@ -93,12 +92,20 @@ def fill_variables(
             if wrong
         ]
         raise ValueError(
-            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
+            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Were these options "
             "written for these weights?"
         )
     values: dict[str, np.ndarray] = {}
     for rule in rules:
-        values.update(_convert(path, rule, read(rule.dataset), variables, options))
+        try:
+            array = read(rule.dataset)
+        except Exception as error:  # of h5py, safetensors or TensorFlow
+            reason = " ".join(str(error).split())
+            raise ValueError(
+                f"Cannot read `{rule.dataset}` from {os.fspath(path)}: {reason}. The file is "
+                "damaged: copy it again."
+            ) from None
+        values.update(_convert(path, rule, array, variables))
     unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
     if unset:
         raise ValueError(f"{os.fspath(path)} has no values for the variables {', '.join(unset)}.")
@@ -131,13 +138,10 @@ def write_weights(
     rules: Sequence[WeightRule],
     variables: dict[str, keras.Variable],
     dtype: str = "float32",
-    compress: bool = False,
 ) -> None:
     """Writes variables to a file, atomically.
 
-    The suffix of the file is one of `FORMATS`, its dtype "float32" or "float16". `compress`
-    compresses tables in HDF5. The fractions of float16 are then rounded to 8 of 10 bits, one more
-    than bfloat16 has, and a table of a softmax takes three quarters of the space.
+    The suffix of the file is one of `FORMATS`, its dtype "float32" or "float16".
 
     Raises:
         ValueError: see `check_range`.
@@ -145,15 +149,15 @@ def write_weights(
     """
     check_range(variables, dtype)
     if os.fspath(path).endswith(".safetensors"):
-        save_file = _safetensors().numpy.save_file
+        numpy = require_extra("safetensors.numpy", "huggingface", "The format safetensors")
         with atomic_file(path) as part:
-            save_file(dict(_arrays(rules, variables, dtype)), part)
+            numpy.save_file(dict(_arrays(rules, variables, dtype)), part)
         return
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
             table = variables[rule.variables[0]]
             if rule.is_plain and len(table.shape) == 2:
-                _write_rows(file, rule.dataset, table, dtype, compress)
+                _write_rows(file, rule.dataset, table, dtype)
             else:
                 for name, array in _arrays([rule], variables, dtype):
                     file.create_dataset(name, data=array)
@@ -180,28 +184,14 @@ def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
             raise ValueError(f"`{name}` has values beyond ±{largest:g}, the range of {dtype}.")
 
 
-def _write_rows(
-    file: h5py.File, name: str, table: keras.Variable, dtype: str, compress: bool
-) -> None:
+def _write_rows(file: h5py.File, name: str, table: keras.Variable, dtype: str) -> None:
     """Writes a table in chunks of rows, to save memory."""
     num_rows, width = table.shape
-    packing = {"compression": "gzip", "shuffle": True} if compress else {}
-    dataset = file.create_dataset(name, table.shape, dtype, **packing)
+    dataset = file.create_dataset(name, table.shape, dtype)
     size = max(1, _CHUNK_SIZE // width)
     for start in range(0, num_rows, size):
         rows = take_entries(table, np.arange(start, min(start + size, num_rows)))
-        rows = _converted(np.asarray(rows), dtype)
-        is_rounded = compress and dtype == "float16"
-        dataset[start : start + size] = _rounded(rows) if is_rounded else rows
-
-
-def _rounded(numbers: np.ndarray) -> np.ndarray:
-    """float16 with fractions of 8 bits: the last two bits are 0."""
-    bits = numbers.view(np.uint16)
-    # Half of the last bit that is kept. A carry into the exponent is correct, except for the two
-    # largest numbers, which would become infinite.
-    half = np.where(bits & 0x7FFF < 0x7BFE, 2, 0).astype(np.uint16)
-    return ((bits + half) & 0xFFFC).astype(np.uint16).view(np.float16)
+        dataset[start : start + size] = _converted(np.asarray(rows), dtype)
 
 
 def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -220,71 +210,32 @@ def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
     return {"W": softmax.kernel, "b": softmax.bias}
 
 
-_Arrays = tuple[dict[str, tuple[int, ...]], Callable[[str], np.ndarray]]
-
-
-def _arrays_in(path: str | os.PathLike) -> contextlib.AbstractContextManager[_Arrays]:
+@contextlib.contextmanager
+def _arrays_in(
+    path: str | os.PathLike,
+) -> Iterator[tuple[dict[str, tuple[int, ...]], Callable[[str], np.ndarray]]]:
     """Yields the shapes of the arrays in a file by their names, and a function that reads one."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
-    is_safetensors = os.fspath(path).endswith(".safetensors")
-    return (_safetensors_arrays if is_safetensors else _hdf5_arrays)(path)
-
-
-@contextlib.contextmanager
-def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """`_arrays_in` an HDF5 file."""
-    with open_hdf5(path) as file:
-
-        def read(dataset: str) -> np.ndarray:
-            try:
-                return file[dataset][()]
-            except OSError as error:
-                raise _damaged(path, dataset, error) from None
-
+    if not os.fspath(path).endswith(".safetensors"):
         shapes: dict[str, tuple[int, ...]] = {}
 
         def add(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset):
                 shapes[name] = item.shape
 
-        file.visititems(add)
-        yield shapes, read
-
-
-@contextlib.contextmanager
-def _safetensors_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """`_arrays_in` a safetensors file."""
-    safetensors = _safetensors()
+        with open_hdf5(path) as file:
+            file.visititems(add)
+            yield shapes, lambda name: file[name][()]
+        return
+    safetensors = require_extra("safetensors", "huggingface", "The format safetensors")
     try:
         opened = safetensors.safe_open(path, "numpy")
     except safetensors.SafetensorError as error:
-        raise ValueError(
-            f"Cannot open {os.fspath(path)} as safetensors: {error}. It is of another format, or "
-            "the copy is incomplete."
-        ) from None
+        raise ValueError(f"Cannot open {os.fspath(path)} as safetensors: {error}.") from None
     with opened as file:
-
-        def read(name: str) -> np.ndarray:
-            try:
-                return file.get_tensor(name)
-            except (safetensors.SafetensorError, TypeError) as error:
-                raise _damaged(path, name, error) from None
-
-        names = file.keys()
-        yield {name: tuple(file.get_slice(name).get_shape()) for name in names}, read
-
-
-def _damaged(path: str | os.PathLike, name: str, error: Exception) -> ValueError:
-    return ValueError(
-        f"Cannot read `{name}` from {os.fspath(path)}: {error}. The file is damaged: download or "
-        "write it again."
-    )
-
-
-def _safetensors() -> Any:
-    require_extra("safetensors.numpy", "huggingface", "The format safetensors")
-    return require_extra("safetensors", "huggingface", "The format safetensors")
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        yield shapes, file.get_tensor
 
 
 def _convert(
@@ -292,7 +243,6 @@ def _convert(
     rule: WeightRule,
     array: np.ndarray,
     variables: dict[str, keras.Variable],
-    options: str,
 ) -> dict[str, np.ndarray]:
     # The inverse conversion of the variables yields the expected shape.
     expected = rule.to_file(*(np.empty(variables[name].shape, np.int8) for name in rule.variables))
@@ -300,7 +250,7 @@ def _convert(
         raise ValueError(
             f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
             f"{os.fspath(path)} has {array.shape}, the model expects {expected.shape}. "
-            f"Was this {options} written for these weights?"
+            "Were these options written for these weights?"
         )
     if array.dtype.kind != "f":
         raise ValueError(
@@ -311,8 +261,7 @@ def _convert(
         count = array.size - np.count_nonzero(np.isfinite(array))
         raise ValueError(
             f"`{rule.dataset}` in {os.fspath(path)} has NaN or infinite values: {count:,} of "
-            f"{array.size:,}. The training diverged, or the file is damaged. Use an earlier "
-            "checkpoint, or copy the file again."
+            f"{array.size:,}. The training diverged, or the file is damaged."
         )
     values = rule.from_file(array)
     is_single = len(rule.variables) == 1

@@ -172,7 +172,7 @@ def test_truncated_archives_single_files_and_other_objects_are_refused(
             load_bilm(path)
     with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
-    with pytest.raises(TypeError, match=r'Pass a checkpoint: a name such as "small-en".*None'):
+    with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike"):
         load_bilm(None)
     with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
         load_bilm(("one",))
@@ -227,6 +227,5 @@ def test_options_without_a_char_cnn_require_token_embeddings(copied, options):
     (copied / "options.json").write_text(json.dumps(changed))
     Vocabulary.build(["a b"]).save(copied / "vocab.txt")
 
-    message = r"There is no token_embeddings.hdf5 in .*, or the array `embedding` in weights.hdf5"
-    with pytest.raises(FileNotFoundError, match=message):
+    with pytest.raises(ValueError, match=r"weights.hdf5 does not fit .* lacks `embedding`"):
         load_bilm(copied)

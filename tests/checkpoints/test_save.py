@@ -9,8 +9,7 @@ from safetensors.numpy import load_file
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model, open_checkpoint
-from elmo_tf.checkpoints.save import dump_token_embeddings, save_language_model, save_softmax
-from elmo_tf.layers import SampledSoftmax
+from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.models.language_model import LanguageModel
 from nested_arrays import assert_close
@@ -109,10 +108,11 @@ def test_the_initial_state_of_a_warm_start_is_saved(tmp_path, fresh_bilm, bilm):
     np.testing.assert_array_equal(loaded(SENTENCES)["layers"], expected)
 
 
-def test_dumped_token_embeddings_replace_the_char_cnn(tmp_path, checkpoint_directory, bilm):
+def test_token_embeddings_in_a_file_replace_the_char_cnn(tmp_path, checkpoint_directory, bilm):
     vocabulary = Vocabulary.build(["the cat sat on 한국어", "unseen"])
     vocabulary.save(tmp_path / "words.txt")
-    dump_token_embeddings(bilm, vocabulary, tmp_path / "table.hdf5", batch_size=3)
+    rows = bilm.boundary_embeddings(), bilm.token_embeddings(list(vocabulary.tokens[2:]))
+    checkpoint.write_hdf5(tmp_path / "table.hdf5", {"embedding": np.concatenate(rows)})
 
     files = {"token_embeddings": tmp_path / "table.hdf5", "vocabulary": tmp_path / "words.txt"}
     loaded = load_bilm(checkpoint_directory, **files)
@@ -120,27 +120,6 @@ def test_dumped_token_embeddings_replace_the_char_cnn(tmp_path, checkpoint_direc
     sentences = ["the cat sat", "", "on 한국어"]
     np.testing.assert_allclose(loaded(sentences)["layers"], bilm(sentences)["layers"], atol=1e-6)
     assert loaded.config.char_cnn is None
-    table = checkpoint.read_hdf5(tmp_path / "table.hdf5")["embedding"]
-    assert table.shape == (9, 6)
-    assert table.dtype == np.float32
-    expected = bilm.boundary_embeddings(), bilm.token_embeddings(list(vocabulary.tokens[2:]))
-    np.testing.assert_allclose(table, np.concatenate(expected), atol=1e-6)
-
-
-def test_a_softmax_in_float16_is_small_and_precise(tmp_path):
-    softmax = SampledSoftmax(3000)
-    softmax.build((None, 64))
-    rows = np.random.default_rng(0).normal(0, 0.1, (3000, 64)).astype(np.float32)
-    # Zero, the largest value, a value whose rounding carries, a subnormal.
-    rows[0, :4] = [0, 65504, -1.9999, 1e-7]
-    softmax.kernel.assign(rows)
-
-    save_softmax(softmax, tmp_path, dtype="float16")
-
-    found = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")["W"]
-    assert (tmp_path / "softmax.hdf5").stat().st_size < 0.9 * 2 * rows.size
-    np.testing.assert_allclose(found[1:], rows[1:], rtol=2**-9 + 2**-11, atol=1e-6)
-    np.testing.assert_allclose(found[0, :4], [0, 65408, -2, 0], atol=1e-6)
 
 
 WORDS = Vocabulary.build(["the cat sat"])
@@ -188,7 +167,7 @@ def test_a_saved_language_model_loads_unchanged(tmp_path, config):
     assert_same_weights(load_language_model(tmp_path), model)
 
 
-def test_a_tied_softmax_must_have_the_table_of_the_bilm(tmp_path):
+def test_a_tied_softmax_has_the_table_of_the_bilm(tmp_path):
     model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
     save_language_model(model, tmp_path, dtype="float16")
 
@@ -196,9 +175,4 @@ def test_a_tied_softmax_must_have_the_table_of_the_bilm(tmp_path):
 
     wanted = model.softmax.kernel.numpy().astype(np.float16)
     np.testing.assert_array_equal(loaded.softmax.kernel, wanted)
-    np.testing.assert_array_equal(loaded.bilm.token_encoder.embedding, wanted)
-    other = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
-    save_softmax(other.softmax, tmp_path)
-    with pytest.raises(ValueError, match=r"`W` in .*softmax.hdf5 differs from the embedding table"):
-        load_softmax(tmp_path, loaded.bilm, 6)
     np.testing.assert_array_equal(loaded.bilm.token_encoder.embedding, wanted)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import Vocabulary, load_bilm, load_language_model
-from elmo_tf.checkpoints.save import save_language_model
+from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from reference.checkpoint import read_hdf5

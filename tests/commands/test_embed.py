@@ -99,9 +99,9 @@ def test_other_models_are_errors_that_name_what_to_pass(command, options):
         Path(file).touch()
 
     for path, message in (
-        ("exported", "exported is an exported model (a SavedModel), not a checkpoint: pass the"),
-        ("exported/1", "exported/1 is an exported model (a SavedModel)"),
-        ("ner", "task model: use elmo-tf task"),
+        ("exported", "no *options.json in exported. (An exported model"),
+        ("exported/1", "no *options.json in exported/1."),
+        ("ner", "a task model is not a checkpoint"),
     ):
         status, _, err = command("embed", path, "text.txt", "v.hdf5", *options)
         assert (status, len(err.splitlines())) == (1, 1)

@@ -6,7 +6,7 @@ import pytest
 
 from elmo_tf import BiLMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model
-from elmo_tf.checkpoints.save import save_language_model
+from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.trainers import PretrainConfig, pretrain
 from nested_arrays import assert_close

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Elmo, Vocabulary, char_ids
-from elmo_tf.checkpoints.save import save_bilm
+from elmo_tf.checkpoints.published import save_bilm
 from elmo_tf.saved_models import PunctuationSplitter, export
 from elmo_tf.saved_models.exporting.warmup import read_warmup
 from reference import scalar_mix as reference
