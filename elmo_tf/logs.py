@@ -1,5 +1,6 @@
 """What is written to stderr: log lines, and progress (a bar, or a line every 10 seconds)."""
 
+import io
 import logging as python_logging
 import os
 import sys
@@ -9,7 +10,6 @@ from typing import Any
 
 from absl import flags, logging
 from tqdm import tqdm
-from tqdm.contrib import DummyTqdmFile
 
 _PACKAGE = Path(__file__).resolve().parent
 # In a checkout, two of its packages are in sibling directories.
@@ -41,9 +41,17 @@ def plain_logs() -> None:
     logging.use_absl_handler()
     logging.set_verbosity(logging.INFO)
     handler = logging.get_absl_handler()
-    handler.python_handler.setStream(DummyTqdmFile(sys.stderr))  # above the progress bar
+    handler.python_handler.setStream(_AroundBars())
     handler.setFormatter(python_logging.Formatter("%(message)s"))
     handler.addFilter(_is_ours_or_a_warning)
+
+
+class _AroundBars(io.TextIOBase):
+    """Writes to stderr above the progress bar, if there is one."""
+
+    def write(self, text: str) -> int:
+        tqdm.write(text, file=sys.stderr, end="")
+        return len(text)
 
 
 def _is_ours_or_a_warning(record: python_logging.LogRecord) -> bool:

@@ -120,8 +120,7 @@ class Checkpoint(abc.ABC):
 
         Raises:
             FileNotFoundError: there is no softmax.
-            ValueError: a file is damaged or has the wrong shape, or a shared table differs from
-                that of the biLM.
+            ValueError: a file is damaged or has the wrong shape.
         """
         self._check_softmax()
         if bilm.config.tie_softmax:

@@ -1,4 +1,3 @@
-import json
 import shutil
 import tarfile
 import zipfile
@@ -220,12 +219,3 @@ def test_the_token_table_may_be_in_the_weight_file(with_table, tmp_path):
     # A file of token embeddings takes precedence.
     checkpoint.write_hdf5(folder / "token_embeddings.hdf5", {"embedding": table + 1})
     np.testing.assert_array_equal(load_bilm(folder).token_embeddings(["b"]), table[[4]] + 1)
-
-
-def test_options_without_a_char_cnn_require_token_embeddings(copied, options):
-    changed = {"lstm": options["lstm"], "n_tokens_vocab": 5}
-    (copied / "options.json").write_text(json.dumps(changed))
-    Vocabulary.build(["a b"]).save(copied / "vocab.txt")
-
-    with pytest.raises(ValueError, match=r"weights.hdf5 does not fit .* lacks `embedding`"):
-        load_bilm(copied)
