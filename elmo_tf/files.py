@@ -94,18 +94,16 @@ def atomic_directory(
 def locked_directory(path: str | os.PathLike, message: str) -> Iterator[None]:
     """Context manager that creates a directory and locks it for this process.
 
-    Raises:
-        FileExistsError: another process has locked it, with `message`.
+    Raises `FileExistsError` with `message` if another process has locked it.
     """
     os.makedirs(path, exist_ok=True)
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor, is_locked = os.open(path, os.O_RDONLY), False
     try:
-        try:
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileExistsError(message) from None
-        # A faster process may have removed or replaced the directory before this one locked it.
-        if not os.path.exists(path) or not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            # A faster process may have removed or replaced it before this one locked it.
+            is_locked = os.path.samestat(os.fstat(descriptor), os.stat(path))
+        if not is_locked:
             raise FileExistsError(message)
         yield
     finally:

@@ -14,9 +14,7 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the functions `__getattr__` and `__dir__` of a package.
 
-    Args:
-        package: name of the package.
-        homes: the module of each public name, or the submodule itself if it is public.
+    `homes` are the modules of its public names; for a public submodule, the submodule itself.
     """
 
     def get_attribute(name: str) -> Any:
@@ -31,12 +29,8 @@ def lazy_names(
 def register_lazily(package: str, homes: Mapping[str, str]) -> None:
     """Registers classes with Keras before their modules are imported.
 
-    A placeholder under the name of each class imports its module when Keras loads a saved model
-    with that class. If Keras is not imported yet, they are registered right after its import.
-
-    Args:
-        package: package name under which the classes are registered.
-        homes: the module of each class.
+    A placeholder under the name of each class in `homes` imports its module when Keras loads a
+    saved model with that class. They are registered right after the import of Keras.
     """
 
     def register(keras: ModuleType) -> None:
@@ -56,13 +50,8 @@ def _load(home: str, name: str, config: dict[str, Any]) -> Any:
 def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
     """Imports a module of an optional package.
 
-    Args:
-        module: dotted name of the module.
-        extra: the extra of elmo_tf that installs the package.
-        purpose: the feature that needs it; the subject of the error message.
-
-    Raises:
-        ImportError: the package is not installed.
+    Raises `ImportError` if the package is not installed. The message names the `extra` of elmo_tf
+    that installs it; the feature that needs it, `purpose`, is its subject.
     """
     try:
         return importlib.import_module(module)

@@ -64,12 +64,7 @@ def progress(
 ) -> Any:
     """Creates a progress meter of tqdm: a context manager with `update(n)` and `close()`.
 
-    Args:
-        total: number of units, or None if it is unknown.
-        description: a word or two, such as "embedding".
-        unit: name of the units, in the plural.
-        initial: units that are already done.
-        shown: whether to write anything.
+    `total` is None if it is unknown; `unit` is a plural; `initial` units are already done.
     """
     meter = tqdm if sys.stderr.isatty() else _PlainMeter
     return meter(

@@ -65,9 +65,8 @@ def num_cores() -> int:
 def one_thread_per_operation() -> None:
     """Makes TensorFlow run each operation in one thread; operations still run in parallel.
 
-    Short operations are slower when they are split over threads. The setting applies to the
-    complete process and has no effect once TensorFlow is initialized. A number that the caller
-    chose, in TensorFlow or by `TF_NUM_INTRAOP_THREADS`, is kept.
+    Short operations are slower when they are split over threads. It has no effect once TensorFlow
+    is initialized, or if the caller has chosen a number, in TensorFlow or in its environment.
     """
     import tensorflow as tf
 

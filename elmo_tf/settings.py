@@ -71,9 +71,7 @@ def checked_dataclass(cls: Any = None, *, strict: bool = False) -> Any:
 def one_line(error: pydantic.ValidationError, config_class: Any = None) -> str:
     """The first error in one line: the setting, what is wrong, and what was received.
 
-    Args:
-        error: the error.
-        config_class: the class, of which the message lists the settings if one is unknown.
+    After an unknown setting it lists those of `config_class`.
     """
     first = error.errors(include_url=False)[0]
     name = ".".join(map(str, first["loc"]))
@@ -156,9 +154,7 @@ class RunSettings:
     def check_resumed(cls, now: Mapping[str, Any], before: Mapping[str, Any], path: Path) -> None:
         """Raises `ValueError` if a setting that must stay the same changes when a run is resumed.
 
-        Args:
-            now: settings of the resumed run, see `as_json`.
-            before: the settings in the file `path`.
+        `now` are its settings, see `as_json`, and `before` those in the file `path`.
         """
         changed = [
             f"{name} was {before[name]!r}"
@@ -173,12 +169,7 @@ class RunSettings:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Reads the record of a run: a dict with its `settings` and results.
-
-    Raises:
-        ValueError: the file is damaged.
-        OSError: the file cannot be read.
-    """
+    """Reads the record of a run: its `settings` and results. `ValueError` if it is damaged."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         return {**record, "settings": dict(record["settings"])}

@@ -102,9 +102,11 @@ def _read_archive(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     if len(folders) != 1:
         raise UnpicklingError("the zip file has not one data.pkl in a folder")
     (folder,) = folders
-    # Entries may be compressed, or share their bytes.
+    entries = archive.infolist()
+    if any(entry.compress_size != entry.file_size for entry in entries):
+        raise UnpicklingError("an entry of the zip file is compressed")
     total = os.fstat(archive.fp.fileno()).st_size
-    if sum(entry.file_size for entry in archive.infolist()) > total:
+    if sum(entry.file_size for entry in entries) > total:  # entries may share their bytes
         raise UnpicklingError("the entries of the zip file are larger than the file")
     if f"{folder}byteorder" in names and archive.read(f"{folder}byteorder") != b"little":
         raise UnpicklingError("its numbers are not little-endian")
