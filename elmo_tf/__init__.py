@@ -70,9 +70,5 @@ _NAMES = {**_HOMES, **{name: f"elmo_tf.{name}" for name in _SUBPACKAGES}}
 
 __all__ = [*_NAMES, "__version__"]
 
-__getattr__, _public_names = lazy_names(__name__, _NAMES)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
 register_lazily(__name__, REGISTERED)
-
-
-def __dir__() -> list[str]:
-    return sorted([*_public_names(), "__version__"])

@@ -16,7 +16,8 @@ from cyclopts import App, Parameter
 
 import elmo_tf
 from elmo_tf.commands.options import WrongCallError
-from elmo_tf.logs import import_tensorflow, plain_logs
+from elmo_tf.logs import plain_logs
+from elmo_tf.processors import import_tensorflow
 from elmo_tf.settings import one_line
 
 # The first line of each subcommand's help, a call that works as pasted. In the order of the help.
@@ -96,7 +97,9 @@ def main(words: Sequence[str]) -> int:
         # A refusal to overwrite an output counts as a wrong call too.
         is_wrong_call = isinstance(error, FileExistsError | WrongCallError)
         status = WRONG_CALL if is_wrong_call else FAILED
-        known = isinstance(error, OSError | ValueError | RuntimeError | ArithmeticError)
+        known = isinstance(
+            error, OSError | ValueError | RuntimeError | ArithmeticError | ImportError
+        )
         known |= type(error).__module__.startswith("elmo_tf.")
         return _fail(error if known else f"{type(error).__name__}: {error}", status)
 

@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
 import pydantic_core
 
-from elmo_tf.settings import Count, Natural, Positive, checked_dataclass
+from elmo_tf.settings import Count, Natural, Positive, checked_dataclass, one_line
 
 # Character ids: 256 bytes, <S>, </S>, begin and end of word, padding.
 NUM_CHARACTERS = 261
@@ -16,6 +17,23 @@ _PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (
 # Not strict: lists become tuples.
 _Pair = Annotated[tuple[Count, Count], pydantic.Strict(False)]
 _Filters = Annotated[tuple[_Pair, ...], pydantic.Strict(False), pydantic.Field(min_length=1)]
+# Missing keys of options.json have the defaults of the original's code, not the published values.
+# None is an error for `dim` and `projection_dim`, which are required.
+_LSTM_DEFAULTS = {
+    "dim": None,
+    "projection_dim": None,
+    "n_layers": 1,
+    "cell_clip": None,
+    "proj_clip": None,
+    "use_skip_connections": False,
+}
+# Training options that the original writes to options.json; they do not affect the vectors.
+_TRAINING_OPTIONS = frozenset(
+    {
+        *("all_clip_norm_val", "batch_size", "dropout", "learning_rate", "n_epochs", "n_gpus"),
+        *("n_negative_samples_batch", "n_train_tokens", "sample_softmax", "unroll_steps"),
+    }
+)
 
 
 @checked_dataclass(strict=True)
@@ -65,11 +83,29 @@ class CharCNNConfig:
     """
 
     filters: _Filters = _PUBLISHED_FILTERS
-    embedding_dim: Count = 16
+    embedding_dim: Count = pydantic.Field(16, alias="embedding.dim")
     num_highway: Natural = pydantic.Field(2, alias="n_highway")
     activation: Literal["relu", "tanh"] = "relu"
     max_chars: int = pydantic.Field(50, ge=3, alias="max_characters_per_token")
     lexicon: LexiconConfig | None = None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_file(cls, given: Any) -> Any:
+        if not isinstance(given, dict):  # arguments of the constructor
+            return given
+        found = {"filters": None, "embedding": None, "n_highway": 0} | given
+        embedding = found.pop("embedding")
+        if not isinstance(embedding, dict) or embedding.keys() != {"dim"}:
+            raise ValueError(f"`embedding` must be an object with `dim`. Received: {embedding!r}")
+        # Training configurations of the original have 261, published checkpoints 262 (with id 0).
+        count = found.pop("n_characters", NUM_CHARACTERS)
+        if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
+            raise ValueError(
+                f"`n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (256 bytes and "
+                f"the special characters). Received: {count!r}"
+            )
+        return found | {"embedding.dim": embedding["dim"]}
 
     def __post_init__(self):
         if self.max_chars < self.max_width:
@@ -112,6 +148,11 @@ class LSTMConfig:
     cell_clip: Positive | None = 3.0
     proj_clip: Positive | None = 3.0
     use_skip_connections: bool = True
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_file(cls, given: Any) -> Any:
+        return _LSTM_DEFAULTS | given if isinstance(given, dict) else given
 
     def __post_init__(self):
         if self.projection_dim > self.dim:
@@ -159,6 +200,14 @@ class BiLMConfig:
     num_tokens: Count | None = pydantic.Field(None, alias="n_tokens_vocab")
     bidirectional: bool = True
     tie_softmax: bool = pydantic.Field(False, alias="share_embedding_softmax")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_file(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        known = {key: value for key, value in given.items() if key not in _TRAINING_OPTIONS}
+        return {"lstm": None, "char_cnn": None} | known
 
     def __post_init__(self):
         if self.char_cnn is None and self.num_tokens is None:
@@ -211,100 +260,34 @@ class BiLMConfig:
             OSError: the file cannot be read.
         """
         if isinstance(options, Mapping):
-            return _read_options(options)
-        path = os.fspath(options)
+            place, content = "", json.dumps(options)
+        else:
+            place, content = f"{os.fspath(options)}: ", Path(options).read_bytes()
         try:
-            with open(path, encoding="utf-8") as file:
-                return _read_options(json.load(file))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not JSON: {error}") from None
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            return _FORMAT.validate_json(content)
+        except pydantic.ValidationError as error:
+            raise ValueError(f"{place}{one_line(error, cls)}") from None
 
     def to_options(self) -> dict[str, Any]:
         """The content of `options.json`, in the format of the original and AllenNLP."""
-        values = pydantic_core.to_jsonable_python(self)
-        options = {"lstm": values["lstm"]}
+        options = pydantic_core.to_jsonable_python(self)
         if self.char_cnn is not None:
-            char_cnn = values["char_cnn"]
-            options["char_cnn"] = part = {"filters": char_cnn.pop("filters")}
-            part["embedding"] = {"dim": char_cnn.pop("embedding_dim")}
-            lexicon = char_cnn.pop("lexicon")
-            part |= char_cnn
-            if lexicon is None:
-                part["n_characters"] = NUM_CHARACTERS + 1
-            else:
-                part["lexicon"] = lexicon
-        # The published files have no key of these with its default.
-        for key, default in _UNWRITTEN.items():
-            if values[key] != default:
-                options[key] = values[key]
-        return options
+            char_cnn = options["char_cnn"]
+            char_cnn["embedding"] = {"dim": char_cnn.pop("embedding.dim")}
+            if self.char_cnn.lexicon is None:
+                del char_cnn["lexicon"]
+                char_cnn["n_characters"] = NUM_CHARACTERS + 1
+        return {key: value for key, value in options.items() if value != _UNWRITTEN.get(key, ...)}
 
 
-_UNWRITTEN = {"n_tokens_vocab": None, "bidirectional": True, "share_embedding_softmax": False}
-# Training options that the original writes to options.json. They do not affect the vectors and are
-# ignored.
-_TRAINING_OPTIONS = frozenset(
-    {
-        *("all_clip_norm_val", "batch_size", "dropout", "learning_rate", "n_epochs", "n_gpus"),
-        *("n_negative_samples_batch", "n_train_tokens", "sample_softmax", "unroll_steps"),
-    }
-)
-# Missing keys have the defaults of the original's code, not the published values.
-_LSTM_DEFAULTS = {
-    "n_layers": 1,
-    "cell_clip": None,
-    "proj_clip": None,
-    "use_skip_connections": False,
+# The published files have no key of these with its default.
+_UNWRITTEN = {
+    "char_cnn": None,
+    "n_tokens_vocab": None,
+    "bidirectional": True,
+    "share_embedding_softmax": False,
 }
-
-
-def _read_options(options: Any) -> BiLMConfig:
-    found = _part(options, "options", ["lstm"])
-    lstm = _LSTM_DEFAULTS | _part(found["lstm"], "lstm", ["dim", "projection_dim"])
-    found["lstm"] = _new(LSTMConfig, lstm, "lstm")
-    found["char_cnn"] = _read_char_cnn(found["char_cnn"]) if "char_cnn" in found else None
-    known = {key: value for key, value in found.items() if key not in _TRAINING_OPTIONS}
-    return _new(BiLMConfig, known, "options")
-
-
-def _read_char_cnn(options: Any) -> CharCNNConfig:
-    found = {"n_highway": 0} | _part(options, "char_cnn", ["embedding", "filters"])
-    embedding = _part(found.pop("embedding"), "char_cnn.embedding", ["dim"])
-    found["embedding_dim"] = embedding.pop("dim")
-    if embedding:
-        raise ValueError(f"Unknown key in `char_cnn.embedding`: {', '.join(embedding)}.")
-    # Training configurations of the original have 261, published checkpoints 262 (with id 0).
-    count = found.pop("n_characters", NUM_CHARACTERS)
-    if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
-        raise ValueError(
-            f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (256 bytes "
-            f"and the special characters). Received: {count!r}"
-        )
-    if "lexicon" in found:
-        keys = ["n_characters", "n_words", "word_dim"]
-        lexicon = _part(found["lexicon"], "char_cnn.lexicon", keys)
-        found["lexicon"] = _new(LexiconConfig, lexicon, "char_cnn.lexicon")
-    return _new(CharCNNConfig, found, "char_cnn")
-
-
-def _part(options: Any, place: str, required: list[str]) -> dict[str, Any]:
-    """A copy of a part of options.json that has the required keys."""
-    if not isinstance(options, Mapping):
-        raise ValueError(f"`{place}` must be an object of names and values. Received: {options!r}")
-    for key in required:
-        if key not in options:
-            raise ValueError(f"`{place}.{key}` is missing.")
-    return dict(options)
-
-
-def _new(config_class: Any, values: dict[str, Any], place: str) -> Any:
-    try:
-        return config_class(**values)
-    except ValueError as error:
-        raise ValueError(f"`{place}`: {error}") from None
-
+_FORMAT = pydantic.TypeAdapter(BiLMConfig)
 
 PRESETS = {
     "tiny": BiLMConfig(

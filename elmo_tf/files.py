@@ -1,4 +1,7 @@
-"""Atomic writing of files and directories, and checks of output paths."""
+"""Atomic writing of files and directories, and checks of output paths.
+
+Other errors, such as of a directory that is not writable, are Python's.
+"""
 
 import contextlib
 import fcntl
@@ -29,7 +32,6 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
 
     Raises:
         FileExistsError: `path` exists and `overwrite` is false, or it is not a regular file.
-        OSError: a directory is not writable.
     """
     refuse_file(path, overwrite)
     path = Path(os.path.realpath(path))  # replaces the target of a link, not the link
@@ -73,7 +75,6 @@ def atomic_directory(
     Raises:
         FileExistsError: `path` is a directory that is not empty and `overwrite` is false, or it
             contains a file that is not `known`; or `path` is not a directory.
-        OSError: a directory is not writable.
     """
     path = Path(path)
     refuse_directory(path, overwrite, known)
@@ -93,18 +94,16 @@ def atomic_directory(
 def locked_directory(path: str | os.PathLike, message: str) -> Iterator[None]:
     """Context manager that creates a directory and locks it for this process.
 
-    Raises:
-        FileExistsError: another process has locked it, with `message`.
+    Raises `FileExistsError` with `message` if another process has locked it.
     """
     os.makedirs(path, exist_ok=True)
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor, is_locked = os.open(path, os.O_RDONLY), False
     try:
-        try:
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileExistsError(message) from None
-        # A faster process may have removed or replaced the directory before this one locked it.
-        if not os.path.exists(path) or not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            # A faster process may have removed or replaced it before this one locked it.
+            is_locked = os.path.samestat(os.fstat(descriptor), os.stat(path))
+        if not is_locked:
             raise FileExistsError(message)
         yield
     finally:
@@ -126,31 +125,16 @@ def put_in_place(part: Path, path: Path) -> None:
 
 
 def refuse_directory(
-    path: str | os.PathLike,
-    overwrite: bool = False,
-    known: Collection[str] = (),
-    remedy: str | None = None,
+    path: str | os.PathLike, overwrite: bool = False, known: Collection[str] = ()
 ) -> None:
-    """Raises the errors of `atomic_directory`.
-
-    Args:
-        path, overwrite, known: see `atomic_directory`.
-        remedy: last sentence of the error message if `overwrite` would help. The default suggests
-            `overwrite` if files are `known`, and otherwise another path.
-    """
+    """Raises the errors of `atomic_directory`."""
     path = Path(path)
-    refuse_unwritable(path)
-    if not path.is_dir():
-        if os.path.lexists(path):
-            raise FileExistsError(f"{path} exists and is not a directory. Choose another path.")
-        return
-    children = {child.name for child in path.iterdir()}
-    if children and not overwrite:
-        remedy = remedy or (_REMEDY if known else "Choose another path.")
-        raise FileExistsError(f"{path} exists. {remedy}")
-    others = sorted(
-        name for name in children if not any(fnmatch(name, pattern) for pattern in known)
-    )
+    if os.path.lexists(path) and not path.is_dir():
+        raise FileExistsError(f"{path} exists and is not a directory. Choose another path.")
+    names = sorted(child.name for child in path.iterdir()) if path.is_dir() else []
+    if names and not overwrite:
+        raise FileExistsError(f"{path} exists. {_REMEDY}")
+    others = [name for name in names if not any(fnmatch(name, pattern) for pattern in known)]
     if others:
         raise FileExistsError(
             f"{path} is not replaced because it contains other files: {', '.join(others[:5])}. "
@@ -160,23 +144,10 @@ def refuse_directory(
 
 def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
     """Raises the errors of `atomic_file`."""
-    refuse_unwritable(path)
     if not overwrite and os.path.lexists(path):
         raise FileExistsError(f"{os.fspath(path)} exists. {_REMEDY}")
     if os.path.exists(path) and not os.path.isfile(path):
-        kind = "a directory" if os.path.isdir(path) else "not a regular file"
-        raise FileExistsError(f"Cannot write the file {os.fspath(path)}: it is {kind}.")
-
-
-def refuse_unwritable(path: str | os.PathLike) -> None:
-    """Raises `OSError` if the directory of `path` is not writable, or cannot be created."""
-    folder = Path(os.path.realpath(path)).parent
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir():
-        raise NotADirectoryError(f"Cannot write {os.fspath(path)}: {folder} is not a directory.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"Cannot write {os.fspath(path)}: {folder} is not writable.")
+        raise FileExistsError(f"{os.fspath(path)} is not a regular file. Choose another path.")
 
 
 def refuse_pattern(path: str | os.PathLike) -> None:

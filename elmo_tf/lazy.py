@@ -1,13 +1,12 @@
-"""Lazy imports of public names (PEP 562) and registered Keras classes; imports to leave out."""
+"""What is imported late: public names (PEP 562), registered Keras classes, optional packages."""
 
-import contextlib
 import functools
 import importlib
-import importlib.machinery
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+import wrapt
 
 
 def lazy_names(
@@ -15,9 +14,7 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the functions `__getattr__` and `__dir__` of a package.
 
-    Args:
-        package: name of the package.
-        homes: the module of each public name, or the submodule itself if it is public.
+    `homes` are the modules of its public names; for a public submodule, the submodule itself.
     """
 
     def get_attribute(name: str) -> Any:
@@ -32,13 +29,8 @@ def lazy_names(
 def register_lazily(package: str, homes: Mapping[str, str]) -> None:
     """Registers classes with Keras before their modules are imported.
 
-    A placeholder is registered under the name of each class. It imports the module when Keras loads
-    a saved model with that class. Keras itself is not imported: if it is not imported yet, the
-    placeholders are registered right after its import.
-
-    Args:
-        package: package name under which the classes are registered.
-        homes: the module of each class.
+    A placeholder under the name of each class in `homes` imports its module when Keras loads a
+    saved model with that class. They are registered right after the import of Keras.
     """
 
     def register(keras: ModuleType) -> None:
@@ -48,44 +40,27 @@ def register_lazily(package: str, homes: Mapping[str, str]) -> None:
             load = functools.partial(_load, home, name)
             registered.setdefault(f"{package}>{name}", SimpleNamespace(from_config=load))
 
-    if "keras" in sys.modules:
-        register(sys.modules["keras"])
-    else:
-        sys.meta_path.insert(0, _AfterImport("keras", register))
+    wrapt.register_post_import_hook(register, "keras")
 
 
 def _load(home: str, name: str, config: dict[str, Any]) -> Any:
     return getattr(importlib.import_module(home), name).from_config(config)
 
 
-class _AfterImport:
-    """Import hook that calls a function with a module right after its import."""
+def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
+    """Imports a module of an optional package.
 
-    def __init__(self, name: str, call: Callable[[ModuleType], None]):
-        self._name = name
-        self._call = call
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        spec = importlib.machinery.PathFinder.find_spec(name, path) if name == self._name else None
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_call(module: ModuleType) -> None:
-                execute(module)
-                sys.meta_path.remove(self)
-                self._call(module)
-
-            spec.loader.exec_module = execute_and_call
-        return spec
-
-
-@contextlib.contextmanager
-def left_out(*modules: str) -> Iterator[None]:
-    """Imports of these modules raise `ImportError`, unless they are imported already."""
-    missing = [name for name in modules if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(missing))
+    Raises `ImportError` if the package is not installed. The message names the `extra` of elmo_tf
+    that installs it; the feature that needs it, `purpose`, is its subject.
+    """
     try:
-        yield
-    finally:
-        for name in missing:
-            del sys.modules[name]
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = module.partition(".")[0]
+        # The package is installed, but a module that it imports is not.
+        if error.name is None or error.name.partition(".")[0] != missing:
+            raise
+        raise ImportError(
+            f"{purpose} needs {missing}, which the extra `{extra}` of elmo_tf installs: "
+            f"pip install '.[{extra}]' in its folder."
+        ) from None

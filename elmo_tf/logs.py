@@ -1,21 +1,25 @@
-"""Logging of the command line: plain lines of this project, and warnings of libraries."""
+"""What is written to stderr: log lines, and progress (a bar, or a line every 10 seconds)."""
 
-import gc
-import importlib
 import io
 import logging as python_logging
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from absl import flags, logging
 from tqdm import tqdm
 
-from elmo_tf.lazy import left_out
-
 _PACKAGE = Path(__file__).resolve().parent
 # In a checkout, two of its packages are in sibling directories.
 _OURS = (_PACKAGE, _PACKAGE.parent / "trainers", _PACKAGE.parent / "saved_models")
+_INTERVAL = 10.0  # seconds between two plain lines
+_KNOWN_TOTAL = (
+    "{desc}: {n_fmt}/{total_fmt} ({percentage:.0f}%), {rate_noinv_fmt}, {elapsed} elapsed, "
+    "{remaining} left{postfix}"
+)
+_UNKNOWN_TOTAL = "{desc}: {n_fmt}, {rate_noinv_fmt}, {elapsed} elapsed{postfix}"
 
 _warned: set[str] = set()
 
@@ -42,30 +46,6 @@ def plain_logs() -> None:
     handler.addFilter(_is_ours_or_a_warning)
 
 
-def import_tensorflow() -> None:
-    """Imports TensorFlow and Keras without their messages, in a third of the CPU time.
-
-    Without matplotlib and scikit-learn, which Keras imports for `keras.wrappers` and
-    `keras.visualization` alone, and without garbage collection, the import takes 1.2 s of CPU time
-    instead of 3.4 s. Call it while the process has a single thread.
-    """
-    if "keras" in sys.modules:
-        return
-    sys.stderr.flush()
-    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)  # what C++ writes ignores the log levels
-    gc.disable()
-    try:
-        with left_out("matplotlib", "sklearn"):
-            importlib.import_module("keras")
-    finally:
-        gc.enable()
-        gc.freeze()  # later collections leave out the objects that exist now
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(nowhere)
-
-
 class _AroundBars(io.TextIOBase):
     """Writes to stderr above the progress bar, if there is one."""
 
@@ -73,11 +53,57 @@ class _AroundBars(io.TextIOBase):
         tqdm.write(text, file=sys.stderr, end="")
         return len(text)
 
-    def flush(self) -> None:
-        sys.stderr.flush()
-
 
 def _is_ours_or_a_warning(record: python_logging.LogRecord) -> bool:
-    if record.levelno >= python_logging.WARNING:
-        return True
-    return any(Path(record.pathname).is_relative_to(folder) for folder in _OURS)
+    path = Path(record.pathname)
+    return record.levelno >= python_logging.WARNING or any(map(path.is_relative_to, _OURS))
+
+
+def progress(
+    total: int | None, description: str, unit: str, initial: int = 0, shown: bool = True
+) -> Any:
+    """Creates a progress meter of tqdm: a context manager with `update(n)` and `close()`.
+
+    `total` is None if it is unknown; `unit` is a plural; `initial` units are already done.
+    """
+    meter = tqdm if sys.stderr.isatty() else _PlainMeter
+    return meter(
+        total=total,
+        desc=description,
+        unit=f" {unit}",
+        unit_scale=total is None or total >= 1000,
+        initial=initial,
+        dynamic_ncols=True,
+        disable=not shown,
+    )
+
+
+def progress_over(items: Iterable[Any], total: int | None, description: str, unit: str) -> Iterator:
+    """Yields the items and shows their progress."""
+    with progress(total, description, unit) as meter:
+        for item in items:
+            yield item
+            meter.update(1)
+
+
+class _PlainMeter(tqdm):
+    monitor_interval = 0  # no thread
+
+    def __init__(self, total: int | None, **kwargs):
+        super().__init__(
+            total=total,
+            bar_format=_KNOWN_TOTAL if total else _UNKNOWN_TOTAL,
+            delay=_INTERVAL,
+            mininterval=_INTERVAL,
+            miniters=1,
+            smoothing=0,  # the average rate
+            **kwargs,
+        )
+
+    def display(self, *arguments: object) -> None:
+        print(" ".join(str(self).split()), file=self.fp, flush=True)  # tqdm pads the rate
+
+    def close(self) -> None:
+        if not self.disable and self.n > self.last_print_n:
+            self.display()
+        self.disable = True

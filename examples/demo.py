@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import elmo_tf
-from elmo_tf.logs import import_tensorflow, plain_logs
+from elmo_tf.logs import plain_logs
+from elmo_tf.processors import import_tensorflow
 
 MODEL = "small-en"
 BANK_SENTENCES = (

@@ -104,23 +104,24 @@ def test_widths_are_derived_from_the_filters():
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        ("lstm.dim", 0, r"`lstm`: `dim`: Input should be greater than or equal to 1. Received: 0"),
-        ("lstm.dim", ..., r"`lstm.dim` is missing"),
+        ("lstm.dim", 0, r"`lstm.dim`: Input should be greater than or equal to 1. Received: 0"),
+        ("lstm.dim", ..., r"`lstm.dim`: Input should be a valid integer. Received: None"),
         ("lstm.projection_dim", 1025, r"must be at most `dim` \(1024\). Received: 1025"),
-        ("lstm.n_layers", True, r"`lstm`: `n_layers`: Input should be a valid integer. Rec.*True"),
-        ("lstm.cell_clip", 0, r"`lstm`: `cell_clip`: Input should be greater than 0. Received: 0"),
-        ("lstm.proj_clip", float("inf"), r"`proj_clip`: Input should be a finite number"),
-        ("lstm.zzz", 3, r"`lstm`: Unknown key `zzz`. Allowed: dim, projection_dim,"),
-        ("lstm", 3, r"`lstm` must be an object of names and values. Received: 3"),
+        ("lstm.n_layers", True, r"`lstm.n_layers`: Input should be a valid integer. Rec.*True"),
+        ("lstm.cell_clip", 0, r"`lstm.cell_clip`: Input should be greater than 0. Received: 0"),
+        ("lstm.proj_clip", float("inf"), r"`lstm.proj_clip`: Input should be a finite number"),
+        ("lstm.zzz", 3, r"Unknown key `lstm.zzz`. Allowed: dim, projection_dim,"),
+        ("lstm", 3, r"`lstm`: Input should be an object. Received: 3"),
         ("char_cnn", ..., r"`n_tokens_vocab` is missing: without `char_cnn`"),
-        ("char_cnn.filters", [[0, 2]], r"`filters`: Input should be greater than or equal to 1"),
-        ("char_cnn.embedding", 16, r"`char_cnn.embedding` must be an object"),
-        ("char_cnn.embedding", {}, r"`char_cnn.embedding.dim` is missing"),
-        ("char_cnn.embedding.din", 4, r"Unknown key in `char_cnn.embedding`: din"),
-        ("char_cnn.n_characters", 260, r"`char_cnn.n_characters` must be 261 or 262.*260"),
+        ("char_cnn.filters", [[0, 2]], r"`char_cnn.filters.0.0`: Input should be greater than or"),
+        ("char_cnn.embedding", 16, r"`char_cnn`: `embedding` must be an object with `dim`"),
+        ("char_cnn.embedding", {}, r"`char_cnn`: `embedding` must be an object with `dim`"),
+        ("char_cnn.embedding.din", 4, r"`embedding` must be an object with `dim`.*din"),
+        ("char_cnn.n_characters", 260, r"`char_cnn`: `n_characters` must be 261 or 262.*260"),
         ("char_cnn.max_characters_per_token", 6, r"at least 7, the width of the widest filter"),
+        ("char_cnn.lexicon", {"n_words": 3}, r"`char_cnn.lexicon.n_characters` is missing"),
         ("share_embedding_softmax", True, r"`share_embedding_softmax` requires a token embedding"),
-        ("charcnn", {}, r"`options`: Unknown key `charcnn`. Did you mean `char_cnn`\?"),
+        ("charcnn", {}, r"Unknown key `charcnn`. Allowed: char_cnn, lstm,"),
     ],
 )
 def test_errors_name_the_option_its_value_and_allowed_values(tmp_path, place, value, message):
@@ -136,8 +137,8 @@ def test_errors_name_the_option_its_value_and_allowed_values(tmp_path, place, va
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"lstm": ', r"options\.json is not JSON: "),
-        (b"[1]", r"options\.json: `options` must be an object.*Received: \[1\]"),
+        (b'{"lstm": ', r"options\.json: Invalid JSON: "),
+        (b"[1]", r"options\.json: Input should be an object\. Received: \[1\]"),
     ],
 )
 def test_a_file_that_is_no_json_object_is_named(tmp_path, content, message):

@@ -1,10 +1,9 @@
 import os
 import stat
-import tempfile
 
 import pytest
 
-from elmo_tf.files import atomic_directory, atomic_file, refuse_directory, refuse_file
+from elmo_tf.files import atomic_directory, atomic_file, refuse_file
 
 both = pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
 
@@ -91,24 +90,6 @@ def test_a_path_is_replaced_only_with_overwrite(tmp_path, atomic):
     assert os.listdir(tmp_path) == ["name"]
 
 
-@pytest.mark.parametrize("refuse", [refuse_file, refuse_directory])
-def test_a_path_that_cannot_be_created_is_refused(tmp_path, refuse):
-    (tmp_path / "file").touch()
-    refuse(tmp_path / "new" / "name" / "x")
-    with pytest.raises(NotADirectoryError, match=r"Cannot write .*name: .*file is not a directory"):
-        refuse(tmp_path / "file" / "name")
-    user = os.getuid()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o555)
-        if user == 0:  # root may write everywhere
-            os.setresuid(65534, 65534, user)
-        try:
-            with pytest.raises(PermissionError, match=f"new/name: {folder} is not writable"):
-                refuse(f"{folder}/new/name")
-        finally:
-            os.setresuid(user, user, user)
-
-
 def test_a_folder_with_other_files_is_never_replaced(tmp_path):
     path = tmp_path / "folder"
     path.mkdir()
@@ -121,8 +102,6 @@ def test_a_folder_with_other_files_is_never_replaced(tmp_path):
         atomic_directory(path, overwrite=True, known=["known.*"]),
     ):
         pass
-    with pytest.raises(FileExistsError, match=r"folder exists\. Choose another path\.$"):
-        atomic_directory(path).__enter__()
     assert sorted(os.listdir(path)) == ["known.txt", "letters"]
 
 
@@ -133,8 +112,8 @@ def test_only_the_same_kind_of_path_is_replaced(tmp_path):
 
     for atomic, name, message in (
         (atomic_directory, "file", r"file exists and is not a directory\. Choose"),
-        (atomic_file, "folder", r"Cannot write the file .*: it is a directory"),
-        (atomic_file, "pipe", "pipe: it is not a regular file"),
+        (atomic_file, "folder", "folder is not a regular file"),
+        (atomic_file, "pipe", "pipe is not a regular file"),
     ):
         with pytest.raises(FileExistsError, match=message):
             atomic(tmp_path / name, overwrite=True).__enter__()

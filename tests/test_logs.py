@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo_tf import logs
-from elmo_tf.progress import progress
+from elmo_tf.logs import progress
 from elmo_tf.trainers import steps
 
 SCRIPT = """
@@ -16,7 +16,8 @@ import sys
 import warnings
 
 warnings.simplefilter("ignore")
-from elmo_tf.logs import import_tensorflow, plain_logs
+from elmo_tf.logs import plain_logs
+from elmo_tf.processors import import_tensorflow
 
 plain_logs()
 import_tensorflow()
@@ -28,9 +29,9 @@ from absl import logging
 
 for number, file in enumerate(sys.argv[1:]):
     exec(compile(f"logging.info('from us: %d', {number})", file, "exec"))
-logging.info("an absl note of others")
-logging.warning("an absl warning of others")
+logging.info("a note of TensorFlow by absl")
 python_logging.info("a note of others")
+python_logging.warning("a warning of others")
 python_logging.getLogger("tensorflow").warning("a warning of TensorFlow")
 import matplotlib, sklearn
 import tensorflow as tf
@@ -38,12 +39,12 @@ print(tf.reduce_sum([1, 2]).numpy(), matplotlib.__name__, sklearn.__name__)
 """
 
 
-def test_only_our_messages_and_absl_warnings_are_shown():
+def test_only_our_messages_and_warnings_are_shown():
     command = [sys.executable, "-c", SCRIPT, logs.__file__, steps.__file__]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [
-        *("quiet so far", "from us: 0", "from us: 1", "an absl warning of others")
+        *("quiet so far", "from us: 0", "from us: 1", "a warning of others")
     ]
     # Modules that Keras does not need can be imported later.
     assert result.stdout == "False False True\n3 matplotlib sklearn\n"
@@ -91,7 +92,7 @@ def test_a_line_depends_on_the_total_and_the_initial_units(clock, capsys, total,
 def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     with progress(4, "training", "steps") as meter:
-        meter.note("loss 1.5")
+        meter.set_postfix_str("loss 1.5", refresh=False)
         meter.update(4)
     bar = capsys.readouterr().err
     assert "\r" in bar

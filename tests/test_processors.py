@@ -3,6 +3,7 @@ import sys
 
 import keras
 import pytest
+import tensorflow as tf
 
 from elmo_tf import processors
 
@@ -22,7 +23,7 @@ def test_float32_replaces_unsupported_bfloat16_with_a_warning(
 ):
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse\n")
     monkeypatch.setattr(processors, "_CPU_FLAGS", tmp_path / "cpuinfo")
-    monkeypatch.setattr(processors.tf.config, "list_physical_devices", lambda kind: [])
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     assert processors.usable_precision(requested) == usable
     warned = "using float32 instead of mixed_bfloat16" in caplog.text
     assert warned == (requested != usable) == bool(caplog.text)
@@ -38,11 +39,10 @@ def test_a_policy_is_reset_after_an_error():
 CODE = """
 import os
 
-from elmo_tf.logs import import_tensorflow
-
-import_tensorflow()  # the fast way
-import tensorflow as tf
 from elmo_tf import processors
+
+processors.import_tensorflow()  # the fast way
+import tensorflow as tf
 
 threading = tf.config.threading
 os.environ.pop("TF_NUM_INTRAOP_THREADS", None)

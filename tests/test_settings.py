@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pydantic
 import pytest
@@ -13,21 +13,17 @@ from elmo_tf.settings import (
     Count,
     Positive,
     Rate,
+    RunSettings,
     Text,
     Texts,
-    check_exclusive,
-    check_same_settings,
     checked_dataclass,
-    resumed_settings,
-    settings_as_json,
 )
 
 
 @checked_dataclass
-class Settings:
+class Settings(RunSettings):
     RECORD: ClassVar = "record.json"
     EXCLUSIVE: ClassVar = (("steps", "epochs"),)
-    CHANGEABLE: ClassVar = ("workdir", "epochs", "resume")
 
     files: Annotated[Texts, pydantic.Field(min_length=1)]
     workdir: Text = "w"
@@ -38,20 +34,10 @@ class Settings:
     flag: bool = False
     resume: bool = False
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _with_record(cls, given: Any) -> Any:
-        return resumed_settings(cls, given)
-
     def __post_init__(self):
-        check_exclusive(self)
+        super().__post_init__()
         if self.flag and self.form == "b":
             raise ValueError("`flag` needs `form` a.")
-
-
-@checked_dataclass(strict=True)
-class Strict:
-    size: Count = pydantic.Field(3, alias="n_size")
 
 
 @pytest.mark.parametrize(
@@ -65,11 +51,10 @@ class Strict:
             {"workdir": ""},
             "`workdir`: Value should have at least 1 item after validation, not 0. Received: ''",
         ),
-        ({"files": [3]}, "`files`: Input should be a valid string. Received: 3"),
+        ({"files": [3]}, "`files.0`: Input should be a valid string. Received: 3"),
         ({"steps": 1, "epochs": 2}, "`steps` and `epochs` exclude each other: pass one of them."),
         ({"flag": True, "form": "b"}, "`flag` needs `form` a."),
-        ({"epoch": 2}, "Unknown key `epoch`. Did you mean `epochs`?"),
-        ({"zzz": 2}, "Unknown key `zzz`. Allowed: files, workdir, steps,"),
+        ({"epoch": 2}, "Unknown key `epoch`. Allowed: files, workdir, steps, epochs,"),
     ],
 )
 def test_an_error_of_one_line_names_the_setting_and_what_is_allowed(change, message):
@@ -86,16 +71,9 @@ def test_settings_are_frozen_dataclasses_of_paths_lists_and_numbers():
     config = Settings(Path("a"), steps=2)
     assert dataclasses.replace(config, steps=3) == Settings("a", steps=3)
     assert hash(config) == hash(Settings("a", steps=2))
-    assert settings_as_json(config)["files"] == ["a"]
+    assert config.as_json()["files"] == ["a"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.steps = 4
-
-
-@pytest.mark.parametrize("value", ["3", True, 3.0, 0])
-def test_strict_settings_take_the_types_of_json_by_name_and_by_key(value):
-    assert Strict(size=4) == Strict(n_size=4)
-    with pytest.raises(ValueError, match=r"`n_size`: Input should be .*Received: "):
-        Strict(n_size=value)
 
 
 def test_a_resumed_run_has_the_settings_of_its_record_unless_others_are_given(tmp_path):
@@ -112,11 +90,3 @@ def test_a_resumed_run_has_the_settings_of_its_record_unless_others_are_given(tm
         (tmp_path / "record.json").write_text(text)
         with pytest.raises(ValueError, match=r"record\.json is damaged: "):
             Settings(workdir=tmp_path, resume=True)
-
-
-def test_only_changeable_settings_may_differ_when_a_run_is_resumed():
-    before = {"files": ["a"], "epochs": 2.0}  # the others had their defaults
-    check_same_settings(Settings, settings_as_json(Settings("a", epochs=3)), before, Path("x"))
-    now = settings_as_json(Settings("a", steps=3))
-    with pytest.raises(ValueError, match=r"than those in x: steps was None, is 3\. Pass the"):
-        check_same_settings(Settings, now, before, Path("x"))

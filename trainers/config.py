@@ -13,13 +13,10 @@ from elmo_tf.settings import (
     NonNegative,
     Positive,
     Rate,
+    RunSettings,
     Text,
     Texts,
-    check_exclusive,
     checked_dataclass,
-    fill_settings,
-    resumed_settings,
-    settings_as_json,
 )
 
 RECORD_FILE = "training.json"
@@ -46,7 +43,7 @@ RECIPES = {
 
 
 @checked_dataclass
-class PretrainConfig:
+class PretrainConfig(RunSettings):
     """The settings of a pretraining run.
 
     A setting that is None has the default that is named here. The defaults suit runs on one
@@ -170,14 +167,9 @@ class PretrainConfig:
     resume: bool = False
     overwrite: bool = False
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _with_record(cls, given: Any) -> Any:
-        return resumed_settings(cls, given)
-
     def __post_init__(self):
-        check_exclusive(self)
-        fill_settings(self, **RECIPES[self.recipe])
+        super().__post_init__()
+        self._fill(**RECIPES[self.recipe])
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(
                 "`weight_decay` is for the optimizer adamw. "
@@ -212,7 +204,3 @@ class PretrainConfig:
             bidirectional=config.bidirectional and not self.forward_only,
             tie_softmax=config.tie_softmax or self.tie_softmax,
         )
-
-    def as_json(self, shape: BiLMConfig) -> dict[str, Any]:
-        """All settings with their defaults resolved, for `training.json`."""
-        return {**settings_as_json(self), "options": shape.to_options()}

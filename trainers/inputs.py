@@ -14,7 +14,6 @@ from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_pat
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.settings import differences
 from elmo_tf.text.corpus import corpus_size, count_files, warn_of_unknown
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
@@ -81,14 +80,9 @@ def initial_shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: in
         shape = load_config(path)
         if shape.char_cnn is None or shape.num_tokens is not None:
             shape = dataclasses.replace(shape, num_tokens=num_tokens)
-    if config.preset or config.options is not None:
-        shapes = map(dataclasses.asdict, (shape, config.bilm_config(num_tokens)))
-        changed = [f"`{name}` is {our}, not {their}" for name, our, their in differences(*shapes)]
-        if changed:
-            raise ValueError(
-                f"{path} has another shape than the preset or options: "
-                f"{'; '.join(changed)}. Leave the preset and options out."
-            )
+    is_given = config.preset is not None or config.options is not None
+    if is_given and config.bilm_config(num_tokens) != shape:
+        raise ValueError(f"{path} has another shape than the preset or options: omit them.")
     return shape
 
 
@@ -128,7 +122,7 @@ def read_inputs(
         lexicon, shape = _own_lexicon(config, workdir, shape, vocabulary, text)
     if before is not None and config.learning_rate is None:
         config = dataclasses.replace(config, learning_rate=before["settings"]["learning_rate"])
-    workdir.check_settings(config.as_json(shape))
+    workdir.check_settings(config.as_json(options=shape.to_options()))
     _check_vocabulary(config, workdir, vocabulary)
     text = text or count_files(files, config.input_format)
     corpus = corpus_size(text, vocabulary)

@@ -24,8 +24,8 @@ from elmo_tf.checkpoints.formats import (
 )
 from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.evaluation.perplexity import Perplexity
-from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_pattern, write_json
+from elmo_tf.lazy import require_extra
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
 from elmo_tf.settings import read_record
@@ -166,7 +166,7 @@ def _begin(
     """Starts the run in its work directory, or resumes it; returns its record."""
     done = state.restore() if config.resume else 0
     record = {
-        "settings": config.as_json(inputs.shape),
+        "settings": config.as_json(options=inputs.shape.to_options()),
         "corpus": inputs.corpus,
         "step": done,
         "perplexity": [],

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.progress import progress
+from elmo_tf.logs import progress
 from elmo_tf.trainers.config import PretrainConfig
 from elmo_tf.trainers.workdir import LOG_FILE, WorkDirectory
 
@@ -73,9 +73,10 @@ class TrainingLogger(contextlib.ExitStack):
             for name in ("forward", "backward")
             if name in losses
         ]
-        self._meter.note(
+        self._meter.set_postfix_str(
             f"step {step}/{self._num_steps}, loss {self._smooth['loss']:.3f}, "
-            f"sampled perplexity {', '.join(perplexities)}"
+            f"sampled perplexity {', '.join(perplexities)}",
+            refresh=False,
         )
         self._meter.update(self._tokens)
         if self._board is None:

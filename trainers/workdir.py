@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.files import atomic_file, locked_directory, write_json
-from elmo_tf.settings import check_same_settings
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.trainers.config import PretrainConfig
 
@@ -97,10 +96,10 @@ class WorkDirectory:
         )
 
     def check_settings(self, settings: dict[str, Any]) -> None:
-        """Raises `ValueError` if the run is resumed with other settings, see `settings_as_json`."""
+        """Raises `ValueError` if the run is resumed with other settings, see `RunSettings`."""
         if self.before is not None:
             path = self.path / self._config.RECORD
-            check_same_settings(type(self._config), settings, self.before["settings"], path)
+            self._config.check_resumed(settings, self.before["settings"], path)
 
     @contextlib.contextmanager
     def locked(self, is_writer: bool = True) -> Iterator[None]:

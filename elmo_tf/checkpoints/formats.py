@@ -58,7 +58,6 @@ class Checkpoint(abc.ABC):
 
     def __init__(self, path: LocalPath, shown: Source):
         self.path = path
-        self.shown = shown
         first = path[0] if isinstance(path, tuple) else path
         self.folder = first if first.is_dir() else first.parent
 
@@ -105,7 +104,7 @@ class Checkpoint(abc.ABC):
         if config.char_cnn is None or token_embeddings is not None:
             words = Vocabulary.load(vocabulary) if vocabulary is not None else self.vocabulary()
             if words is None and not self.holds_token_table:
-                raise self._no_vocabulary("a biLM without a character CNN needs it")
+                raise self._no_vocabulary()
             num_tokens = config.num_tokens if words is None else len(words)
             config = dataclasses.replace(config, char_cnn=None, num_tokens=num_tokens)
         elif vocabulary is not None:
@@ -121,8 +120,7 @@ class Checkpoint(abc.ABC):
 
         Raises:
             FileNotFoundError: there is no softmax.
-            ValueError: a file is damaged or has the wrong shape, or a shared table differs from
-                that of the biLM.
+            ValueError: a file is damaged or has the wrong shape.
         """
         self._check_softmax()
         if bilm.config.tie_softmax:
@@ -138,7 +136,7 @@ class Checkpoint(abc.ABC):
         self._check_softmax()  # before the biLM, which takes long
         vocabulary = self.vocabulary()
         if vocabulary is None:
-            raise self._no_vocabulary("the softmax needs the vocabulary that it was trained with")
+            raise self._no_vocabulary()
         bilm = self.bilm()
         return LanguageModel(bilm, self.softmax(bilm, len(vocabulary)), vocabulary)
 
@@ -149,8 +147,11 @@ class Checkpoint(abc.ABC):
                 "checkpoint directory written by training."
             )
 
-    def _no_vocabulary(self, reason: str) -> FileNotFoundError:
-        return FileNotFoundError(f"There is no {VOCABULARY_FILE} in {self.folder}: {reason}.")
+    def _no_vocabulary(self) -> FileNotFoundError:
+        return FileNotFoundError(
+            f"There is no {VOCABULARY_FILE} in {self.folder}, which a softmax and a biLM without a "
+            "character CNN need."
+        )
 
 
 def in_all_formats(path: Path) -> list[Path]:

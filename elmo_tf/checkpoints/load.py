@@ -8,24 +8,24 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from elmo_tf.checkpoints.downloads import (
-    HUB,
-    cache_folder,
-    cached_file,
-    hub_folder,
-    is_archive,
-    unpack,
-)
 from elmo_tf.checkpoints.formats import (
     OPTIONS_FILE,
     VOCABULARY_FILE,
-    WEIGHTS_FILE,
     Checkpoint,
     LocalPath,
     Source,
 )
 from elmo_tf.checkpoints.manylangs import ManyLangsCheckpoint
-from elmo_tf.checkpoints.named_models import find_named_model, name_hint
+from elmo_tf.checkpoints.named_models import (
+    HUB,
+    brief_names,
+    cache_folder,
+    cached_file,
+    find_named_model,
+    hub_folder,
+    is_archive,
+    unpack,
+)
 from elmo_tf.checkpoints.published import PublishedCheckpoint
 from elmo_tf.checkpoints.tf1 import TF1Checkpoint
 from elmo_tf.config import BiLMConfig
@@ -143,7 +143,12 @@ def load_vocabulary(path: Source) -> Vocabulary | None:
 
 
 def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
-    """The characters of the lexicon of a biLM, or of `vocab.txt` in the directory `source`."""
+    """The characters of the training text of a biLM, as far as they are known.
+
+    Args:
+        bilm: a biLM.
+        source: what it was loaded from. A vocabulary in its directory has the characters.
+    """
     if bilm.lexicon is not None:
         return frozenset(bilm.lexicon.entries)
     if not isinstance(source, str | os.PathLike):
@@ -173,11 +178,6 @@ def open_checkpoint(path: Source) -> Iterator[Checkpoint]:
         pair = tuple(_existing(_fetched(part)) for part in path)
         yield _format_at(pair)(pair, path)
         return
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(
-            'Pass a checkpoint: a name such as "small-en", a path, a URL or a pair (options, '
-            f"weights). Received: {path!r:.60} (of type {type(path).__name__})"
-        )
     named = find_named_model(path)
     local = _fetched(path) if named is None else named.fetch()
     if (kind := _format_at(local)) is not None:
@@ -190,8 +190,7 @@ def open_checkpoint(path: Source) -> Iterator[Checkpoint]:
             yield _within(Path(folder), Path(folder).rglob("*"), path)
     else:
         raise ValueError(
-            f"{path} is not a checkpoint: pass a directory or an archive (.zip, .tar.gz) with "
-            f"{OPTIONS_FILE} and {WEIGHTS_FILE}, or with the files of another format; or a pair "
+            f"{path} is not a checkpoint: pass a directory, an archive (.zip, .tar.gz) or a pair "
             "(options, weights)."
         )
 
@@ -253,5 +252,5 @@ def _fetched(path: str | os.PathLike) -> Path:
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise FileNotFoundError(f"There is no checkpoint {path}.{name_hint(path)}")
+        raise FileNotFoundError(f"There is no checkpoint {path}. Models: {brief_names()}.")
     return path

@@ -1,6 +1,5 @@
 """Checkpoints of ELMoForManyLangs: config.json, char.dic, word.dic and two state dicts (.pkl)."""
 
-import contextlib
 import functools
 import json
 from collections.abc import Iterator, Mapping
@@ -9,9 +8,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from absl import logging
 
-from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.checkpoints.formats import Checkpoint, LocalPath
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
 from elmo_tf.checkpoints.weight_files import WeightRule, fill_variables
@@ -21,9 +18,6 @@ from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 CONFIG_FILE = "config.json"
 ENCODER_FILE = "encoder.pkl"
 TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
-
-_CHARACTER_TABLE = f"{TOKEN_EMBEDDER_FILE}/char_emb_layer.embedding.weight"
-_WORD_TABLE = f"{TOKEN_EMBEDDER_FILE}/word_emb_layer.embedding.weight"
 
 # config.json names a file with the sizes of the model. No published archive contains this file, but
 # all published models have the same sizes, under either name.
@@ -54,7 +48,7 @@ class ManyLangsCheckpoint(Checkpoint):
 
     `config.json` names a second file, with the sizes of the model, by its path at training. The
     file of that name beside `config.json` is read. If it is missing and has the name of the
-    published configuration, the published values are used, with a warning.
+    published configuration, the published values are used.
     """
 
     patterns = ("*.json", ENCODER_FILE, TOKEN_EMBEDDER_FILE, CHARACTERS_FILE, WORDS_FILE)
@@ -77,22 +71,21 @@ class ManyLangsCheckpoint(Checkpoint):
     @functools.cached_property
     def _config_and_lexicon(self) -> tuple[BiLMConfig, Lexicon]:
         file, shape = _shape(self.folder)
-        with _named(file):
-            _check_kind(shape)
-            has_words = bool(shape["token_embedder"]["word_dim"])
-        lexicon = Lexicon.load(self.folder, has_words)
-        with _named(file):
+        try:
+            lexicon = Lexicon.load(self.folder, has_words=shape["token_embedder"]["word_dim"] > 0)
             return _config(shape, lexicon), lexicon
+        except KeyError as error:
+            raise ValueError(f"{file}: {error} is missing.") from None
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{file}: {error}") from None
 
     def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         arrays = {}
         for file in (TOKEN_EMBEDDER_FILE, ENCODER_FILE):
-            path = self.folder / file
-            if not path.is_file():
-                raise FileNotFoundError(f"There is no {file} in {self.folder}.")
-            arrays.update({f"{file}/{key}": value for key, value in read_state_dict(path).items()})
+            state = read_state_dict(self.folder / file)
+            arrays.update({f"{file}/{key}": value for key, value in state.items()})
         rules = [*_token_embedder_rules(config.char_cnn), *_encoder_rules(config.lstm)]
-        fill_variables(self.folder, rules, variables, set(arrays), arrays.pop, CONFIG_FILE)
+        fill_variables(self.folder, rules, variables, set(arrays), arrays.pop)
 
 
 def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -109,53 +102,14 @@ def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:
             f"{folder} lacks {name}, the file with the shape of the model that {CONFIG_FILE} "
             "names. Copy it from the machine where the model was trained."
         )
-    if folder != cache_folder(folder.name):  # a named model is published
-        logging.warning(
-            "%s is missing: the values of the published models are assumed. If the model has "
-            "others, such as another activation or other clips, its vectors are wrong: copy %s "
-            "from the machine where it was trained to the directory of %s.",
-            *(file, name, CONFIG_FILE),
-        )
     return file, _PUBLISHED_SHAPE
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} must hold a JSON object.")
-    return content
-
-
-@contextlib.contextmanager
-def _named(file: Path) -> Iterator[None]:
-    """Context manager that adds the file name to errors."""
-    try:
-        yield
-    except KeyError as error:
-        raise ValueError(f"{file}: {error} is missing.") from None
+        return dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file}: {error}") from None
-
-
-def _check_kind(shape: Mapping[str, Any]) -> None:
-    """Raises `ValueError` if the architecture is not supported."""
-    encoder, embedder = shape["encoder"], shape["token_embedder"]
-    names = encoder["name"], embedder["name"]
-    # The original cannot run other embedders; the vectors of others than "elmo" depend on padding.
-    if (
-        names != ("elmo", "cnn")
-        or not embedder["char_dim"]
-        or encoder["projection_dim"] == encoder["dim"]
-    ):
-        raise ValueError(
-            "only encoders 'elmo' with `projection_dim` below `dim`, and embedders 'cnn' with "
-            f"characters, are supported; all published models are of that kind. Received: {names}"
-        )
+        raise ValueError(f"{path} is not a JSON object: {error}") from None
 
 
 def _config(shape: Mapping[str, Any], lexicon: Lexicon) -> BiLMConfig:
@@ -183,8 +137,10 @@ def _config(shape: Mapping[str, Any], lexicon: Lexicon) -> BiLMConfig:
 def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
     source, target = TOKEN_EMBEDDER_FILE, "token_encoder"
     if config.lexicon.num_words:
-        yield WeightRule(_WORD_TABLE, (f"{target}/word_embedding/embedding",))
-    yield WeightRule(_CHARACTER_TABLE, (f"{target}/char_cnn/char_embedding",))
+        table = f"{source}/word_emb_layer.embedding.weight"
+        yield WeightRule(table, (f"{target}/word_embedding/embedding",))
+    table = f"{source}/char_emb_layer.embedding.weight"
+    yield WeightRule(table, (f"{target}/char_cnn/char_embedding",))
     for index in range(len(config.filters)):
         name = f"{source}/convolutions.{index}"
         yield _transposed(f"{name}.weight", f"{target}/char_cnn/kernel_{index}")
@@ -220,7 +176,8 @@ def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
                 lambda array: _reordered(array) - _forget_one(array),
                 lambda array: _reordered(array + _forget_one(array)),
             )
-            yield _transposed(f"{name}.state_projection.weight", f"{cell}/projection_kernel")
+            if config.projection_dim < config.dim:  # as in all published models
+                yield _transposed(f"{name}.state_projection.weight", f"{cell}/projection_kernel")
 
 
 def _transposed(dataset: str, variable: str) -> WeightRule:

@@ -1,20 +1,28 @@
-"""Models with a name: where they come from, their files in the cache, and the checksums of these.
+"""Checkpoints from elsewhere: models with a name, downloads, archives, and the Hugging Face Hub.
 
 `elmo-tf models` lists the table `MODELS`. This module imports neither TensorFlow nor Keras.
 """
 
 import dataclasses
-import difflib
 import os
 import re
+import sys
+import tarfile
 import tempfile
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
+from absl import logging
 
+from elmo_tf.lazy import require_extra
+
+HUB = "hf://"
+_ZIP, _GZIP = b"PK", b"\x1f\x8b"  # the first bytes of archives
 # The files by which a model is recognized in an archive, of ELMoForManyLangs or the original.
 _MODEL_FILES = ("encoder.pkl", "options.json")
 
@@ -56,25 +64,17 @@ class NamedModel:
         """Downloads missing files, and returns `folder`.
 
         Raises:
-            FileNotFoundError: this installation lacks the files of a built-in model.
             OSError: a file cannot be downloaded. The message names the files and where to put
                 them.
             ValueError: an archive is damaged or holds no ELMo model.
         """
-        if self.is_built_in:
-            if not any(self.folder.glob("*weights.hdf5")):
-                raise FileNotFoundError(
-                    f"The files of {self.name} are missing in {self.folder}: this installation was "
-                    "built without them. Reinstall elmo_tf, or pass a checkpoint directory."
-                )
-            return self.folder
         try:
-            if not self.addresses[0].endswith(".zip"):
-                for address in self.addresses:
+            for address in self.addresses:
+                if not address.endswith(".zip"):
                     checksum = self.checksums.get(address.rpartition("/")[2])
                     cached_file(address, self.folder, checksum)
-            elif not self.files:
-                self._fetch_archive()
+                elif not self.files:
+                    self._fetch_archive(address)
         except OSError as error:
             raise OSError(
                 f"{error}. To install the model {self.name} without a network, download "
@@ -83,20 +83,17 @@ class NamedModel:
             ) from error
         return self.folder
 
-    def _fetch_archive(self) -> None:
+    def _fetch_archive(self, address: str) -> None:
         """Downloads and unpacks an archive. The folder appears when it is complete."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".part-", dir=self.folder.parent) as part:
             unpacked = Path(part, "unpacked")
-            unpack(cached_file(self.addresses[0], Path(part)), unpacked)
+            unpack(cached_file(address, Path(part)), unpacked)
             files = sorted(path for path in unpacked.rglob("*") if path.is_file())
             home = next((path.parent for path in files if path.name in _MODEL_FILES), None)
             if home is None:
-                raise ValueError(
-                    f"{self.name} is not an ELMo model: it holds "
-                    f"{', '.join(path.name for path in files[:9])}. An ELMo model has options.json "
-                    f"or encoder.pkl. The download ({self.addresses[0]}) was removed."
-                )
+                names = ", ".join(path.name for path in files[:9])
+                raise ValueError(f"{address} is not an ELMo model: it holds {names}.")
             try:
                 os.replace(home, self.folder)
             except OSError:
@@ -207,8 +204,101 @@ def find_named_model(path: Any) -> NamedModel | None:
     return None if model is None or os.path.exists(path) else model
 
 
-def name_hint(path: str | os.PathLike) -> str:
-    """Returns a hint for errors: the model with the most similar name, or where the names are."""
-    near = difflib.get_close_matches(Path(path).name.lower(), MODELS, n=1, cutoff=0.7)
-    guess = f" Did you mean the model {near[0]!r}?" if near else ""
-    return f"{guess} elmo-tf models lists the names of models."
+def brief_names() -> str:
+    """The names for messages: those of one family are not listed singly."""
+    single = [model for model in MODELS.values() if not model.name.startswith("manylangs-")]
+    names = [f"{model.name} (included)" if model.is_built_in else model.name for model in single]
+    return ", ".join([*names, "manylangs-de and other languages", "nlpl-N"])
+
+
+def cache_folder(name: str) -> Path:
+    """Returns the directory `elmo_tf/NAME` in Keras's cache: `KERAS_HOME` or `~/.keras`."""
+    home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
+    return Path(os.path.expanduser(home), "elmo_tf", name)
+
+
+def cached_file(address: str, folder: Path, checksum: str | None = None) -> Path:
+    """Downloads a file with pooch, unless the directory has it, and returns its path.
+
+    The file appears when it is complete and valid. Several processes may download it at once.
+
+    Args:
+        address: an http(s) URL.
+        folder: the directory. The file keeps its name.
+        checksum: with its algorithm, such as "sha256:…". A file in the directory with another
+            checksum is downloaded again. None: not known.
+
+    Raises:
+        OSError: the file cannot be downloaded or written. The message names the URL and directory.
+    """
+    import pooch  # here, because it makes the start of every command slower
+
+    pooch.get_logger().setLevel("WARNING")
+    name = Path(urlsplit(address).path).name
+    try:
+        return Path(pooch.retrieve(address, checksum, name, folder, downloader=_download))
+    except (OSError, ValueError) as error:  # ValueError: a wrong checksum, or a web page
+        reason = " ".join(str(error).split())
+        raise OSError(f"Cannot download {address} to {folder}: {reason}") from error
+
+
+def _download(address: str, file: str, others: Any) -> None:
+    import pooch
+
+    logging.info("Downloading %s.", address)
+    pooch.HTTPDownloader(progressbar=sys.stderr.isatty())(address, file, others)
+    with open(file, "rb") as content:
+        if content.read(64).lstrip().startswith(b"<"):
+            raise ValueError("the response is a web page. Does the network require a login?")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is an archive that `unpack` reads, by its first bytes."""
+    return _start(path) in (_ZIP, _GZIP)
+
+
+def unpack(archive: Path, folder: str | os.PathLike) -> None:
+    """Unpacks a zip file or a compressed tar file into a directory.
+
+    Raises:
+        ValueError: the file is damaged, or a member of a tar file would be outside the directory.
+    """
+    damage = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError)
+    try:
+        if _start(archive) == _GZIP:
+            with tarfile.open(archive, "r:gz") as opened:
+                opened.extractall(folder, filter="data")
+        else:
+            with zipfile.ZipFile(archive) as opened:
+                opened.extractall(folder)
+    except damage as error:  # RuntimeError: of an encrypted zip file
+        raise ValueError(f"Cannot unpack {archive}: {error}") from None
+
+
+def _start(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(len(_ZIP))
+
+
+def hub_folder(name: str, patterns: Iterable[str]) -> Path:
+    """Downloads `hf://owner/name` or `hf://owner/name@revision` from the Hugging Face Hub.
+
+    The library's settings apply, such as `HF_HOME`, `HF_HUB_OFFLINE` and `HF_TOKEN`. Only files
+    that match the patterns are downloaded. Returns the directory in the Hub's cache.
+
+    Raises:
+        FileNotFoundError: the name is not valid, the repository or the revision does not exist or
+            is private, or it is not in the cache and the Hub cannot be reached.
+        ImportError: the package huggingface_hub is not installed.
+    """
+    hub = require_extra("huggingface_hub", "huggingface", f"The checkpoint {name}")
+    repository, _, revision = name.removeprefix(HUB).partition("@")
+    try:
+        return Path(
+            hub.snapshot_download(
+                repository, revision=revision or None, allow_patterns=sorted(patterns)
+            )
+        )
+    except Exception as error:  # of the Hub, its HTTP library or the file system
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise FileNotFoundError(f"Cannot download {name}: {reason[:500]}") from error

@@ -84,18 +84,8 @@ class PublishedCheckpoint(Checkpoint):
 
     def _table_file(self) -> str | os.PathLike:
         """The file with the token table of a biLM without a character CNN."""
-        if self.token_embeddings is not None:
-            return self.token_embeddings
         file = newest(in_all_formats(self.folder / EMBEDDINGS_FILE))
-        if file is not None:
-            return file
-        (rule,) = token_embedding_rules()
-        if rule.dataset in array_shapes(self._weights):
-            return self._weights
-        raise FileNotFoundError(
-            f"There is no {EMBEDDINGS_FILE} in {self.folder}: a biLM without a character CNN needs "
-            f"it, or the array `{rule.dataset}` in {self._weights.name}."
-        )
+        return self.token_embeddings or file or self._weights
 
     def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
         others: set[str] = set()  # further arrays that the files may contain
@@ -122,16 +112,11 @@ class PublishedCheckpoint(Checkpoint):
         return array_shapes(self._softmax_file).get("b", (1,))[0]
 
     def read_softmax(self, softmax: SampledSoftmax) -> None:
-        is_tied = isinstance(softmax, TiedSoftmax)
-        table = softmax.kernel.numpy() if is_tied else None
-        read_weights(self._softmax_file, softmax_rules(), softmax_variables(softmax))
-        if is_tied and not np.array_equal(softmax.kernel.numpy(), table):
-            softmax.kernel.assign(table)
-            raise ValueError(
-                f"`W` in {self._softmax_file} differs from the embedding table of the biLM, "
-                "although options.json has `share_embedding_softmax`. Were the files written by "
-                "the same run?"
-            )
+        rules, variables, others = softmax_rules(), softmax_variables(softmax), set[str]()
+        if isinstance(softmax, TiedSoftmax):  # `W` is the table of the biLM
+            rules, others = rules[1:], {rules[0].dataset}
+            del variables["W"]
+        read_weights(self._softmax_file, rules, variables, others)
 
 
 def _weights_in(folder: Path, shown: Source) -> Path:
@@ -183,7 +168,7 @@ def save_bilm(
     Raises:
         OSError: the files cannot be written.
         ValueError: unknown `format` or `dtype`, or a weight is out of its range.
-        MissingExtraError: the package safetensors is not installed.
+        ImportError: the package safetensors is not installed.
 
     Example:
         >>> elmo_tf.save_bilm(elmo_tf.load_bilm("small-en"), "copy", dtype="float16")

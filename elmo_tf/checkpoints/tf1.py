@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath, Source, matches
@@ -50,12 +49,6 @@ class TF1Checkpoint(Checkpoint):
     def __init__(self, path: LocalPath, shown: Source):
         super().__init__(path, shown)
         self._prefix = _prefix_in(path) if path.is_dir() else _prefix_of(path)
-        self._options = self.folder / OPTIONS_FILE
-        if not self._options.is_file():
-            raise FileNotFoundError(
-                f"There is no {OPTIONS_FILE} in {self.folder}: it must be next to "
-                f"{self._prefix.name}."
-            )
 
     @classmethod
     def recognizes(cls, path: LocalPath) -> bool:
@@ -69,7 +62,7 @@ class TF1Checkpoint(Checkpoint):
 
     @functools.cached_property
     def config(self) -> BiLMConfig:
-        config = BiLMConfig.from_options(self._options)
+        config = BiLMConfig.from_options(self.folder / OPTIONS_FILE)
         # A missing `bidirectional` means false in the trainer and true in published files. The
         # trainer uses a scope per direction only if there are two.
         is_forward = any(name.startswith(f"{_SCOPE}rnn/") for name in _shapes(self._reader))
@@ -95,32 +88,14 @@ class TF1Checkpoint(Checkpoint):
         # A tied table belongs to both the biLM and the softmax.
         others = {rule.dataset for rule in ignored} - {rule.dataset for rule in rules}
         names = set(_shapes(self._reader)) - others
-        fill_variables(self._prefix, rules, variables, names, self._array)
-
-    def _array(self, name: str) -> np.ndarray:
-        try:
-            return self._reader.get_tensor(name)
-        except (tf.errors.OpError, IndexError) as error:  # IndexError: a truncated file
-            raise ValueError(
-                f"Cannot read `{name}` from {self._prefix}: {error}. The checkpoint is damaged: "
-                "copy it again."
-            ) from None
+        fill_variables(self._prefix, rules, variables, names, self._reader.get_tensor)
 
     @functools.cached_property
     def _reader(self) -> Any:
-        prefix = self._prefix
         try:
-            reader = tf.train.load_checkpoint(os.fspath(prefix))
+            return tf.train.load_checkpoint(os.fspath(self._prefix))
         except tf.errors.OpError as error:
-            raise ValueError(
-                f"Cannot open {prefix}.index: {error.message}. The file is damaged: copy it again."
-            ) from None
-        if not _shapes(reader):
-            raise ValueError(
-                f"{prefix} contains no variables in `{_SCOPE}`: it was not written by the trainer "
-                "of the original."
-            )
-        return reader
+            raise ValueError(f"Cannot open {self._prefix}.index: {error.message}") from None
 
 
 def _rules(config: BiLMConfig) -> list[WeightRule]:
@@ -156,19 +131,13 @@ def _prefix_of(path: Path) -> Path | None:
 def _prefix_in(folder: Path) -> Path:
     """The prefix of the latest checkpoint of a training directory."""
     named = _named_prefix(folder)
-    if named is not None and _prefix_of(named) is None:
-        raise FileNotFoundError(
-            f"There is no {named.name}.index in {folder}, although the file `checkpoint` names it. "
-            "Copy all files of the checkpoint, or pass the prefix of another checkpoint."
-        )
     if named is not None:
         return named
     prefixes = sorted(index.with_suffix("") for index in folder.glob("*.index"))
     if len(prefixes) > 1:
-        names = ", ".join(prefix.name for prefix in prefixes)
         raise ValueError(
-            f"{folder} contains {len(prefixes)} checkpoints and no file `checkpoint` that names "
-            f"one: {names}. Pass a prefix, such as {prefixes[-1]}."
+            f"{folder} contains several checkpoints and no file `checkpoint` that names one: "
+            f"{', '.join(prefix.name for prefix in prefixes)}. Pass a prefix."
         )
     return prefixes[0]
 

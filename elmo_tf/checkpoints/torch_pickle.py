@@ -6,26 +6,28 @@ it or takes unlimited time, and a large memo index gigabytes.
 """
 
 import io
-import mmap
 import os
 import pickletools
 import zipfile
 from math import prod
 from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_VERSION = 1001
-_LEGACY_START = b"\x80\x02\x8a\x0a"
-_COUNT = np.dtype("<i8")
 _MAX_AXES = 64
 _MAX_PICKLE = 2**20  # bytes: about 7,000 tensors
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 # Number of items that an opcode takes from the stack.
 _NUM_TAKEN = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "SETITEM": 2} | dict.fromkeys(
     ["APPEND", "BUILD", "BINPERSID", "REDUCE"], 1
+)
+# Errors of `zipfile`, `pickle` and NumPy in damaged files.
+_ERRORS = (
+    *(UnpicklingError, zipfile.BadZipFile, EOFError, OSError, RuntimeError),
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
 )
 
 
@@ -38,12 +40,11 @@ class _Storage(NamedTuple):
 
 
 class _Tensor(NamedTuple):
-    """A part of a storage. Offset, size and strides count elements."""
+    """A contiguous part of a storage. Offset and size count elements."""
 
     storage: _Storage
     offset: int
     size: tuple[int, ...]
-    strides: tuple[int, ...]
 
 
 def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -54,20 +55,16 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
     Raises:
         ValueError: the file is damaged, or is no such state dict; it names anything but the
-            functions of state dicts; or a tensor is larger than its data. The message names the
-            file and the reason.
+            functions of state dicts; or a tensor is not contiguous, or larger than its data. The
+            message names the file and the reason.
         OSError: the file cannot be opened.
     """
     with open(path, "rb") as file:
-        start = file.read(len(_LEGACY_START))
         try:
-            if start.startswith(b"PK"):
-                with zipfile.ZipFile(file) as archive:
-                    return _read_archive(archive)
-            if start == _LEGACY_START:
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                    return _read_legacy(data)
-            raise UnpicklingError("it is of another format" if start else "it is empty")
+            if not zipfile.is_zipfile(file):
+                return _read_legacy(file)
+            with zipfile.ZipFile(file) as archive:
+                return _read_archive(archive)
         except _ERRORS as error:
             reason = " ".join(str(error).split())[:300]
             raise ValueError(
@@ -75,65 +72,50 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
             ) from None
 
 
-# Errors of `zipfile`, `pickle` and NumPy in damaged files.
-_ERRORS = (
-    *(UnpicklingError, zipfile.BadZipFile, EOFError, OSError, RuntimeError),
-    *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
-)
-
-
-def _read_legacy(data: mmap.mmap) -> dict[str, np.ndarray]:
+def _read_legacy(file: BinaryIO) -> dict[str, np.ndarray]:
     """Reads five pickles, of which the fourth is the state dict, and the storages after them."""
-    magic, version, system, tensors, keys = (_unpickled(data) for _ in range(5))
-    if (magic, version) != (_LEGACY_MAGIC, _LEGACY_VERSION):
+    file.seek(0)
+    if (_unpickled(file), _unpickled(file)) != (_LEGACY_MAGIC, _LEGACY_VERSION):
         raise UnpicklingError("it is of another format")
+    system, tensors, keys = (_unpickled(file) for _ in range(3))
     if not isinstance(system, dict) or system.get("little_endian") is not True:
         raise UnpicklingError("its numbers are not little-endian")
     storages = _storages_of(tensors)
-    arrays: dict[str, np.ndarray] = {}
-    position = data.tell()
-    for key in keys if isinstance(keys, list) else [None]:
-        if not isinstance(key, str) or key not in storages or key in arrays:
-            raise UnpicklingError("the list of its storages is wrong")
-        storage = storages[key]
-        count = np.frombuffer(data[position : position + _COUNT.itemsize], _COUNT)
-        position += _COUNT.itemsize
-        end = position + storage.size * storage.dtype.itemsize
-        if count.tolist() != [storage.size] or end > len(data):
-            raise UnpicklingError(f"storage {key} has not {storage.size} numbers")
-        arrays[key] = np.frombuffer(data[position:end], storage.dtype)
-        position = end
-    if len(arrays) < len(storages):
+    is_list = isinstance(keys, list) and all(isinstance(key, str) for key in keys)
+    if not is_list or sorted(keys) != sorted(storages):
         raise UnpicklingError("the list of its storages is wrong")
+    arrays: dict[str, np.ndarray] = {}
+    total = os.fstat(file.fileno()).st_size
+    for key in keys:
+        dtype, _, size = storages[key]
+        num_bytes = size * dtype.itemsize
+        if file.read(8) != size.to_bytes(8, "little") or num_bytes > total - file.tell():
+            raise UnpicklingError(f"storage {key} has not {size} numbers")
+        arrays[key] = np.frombuffer(file.read(num_bytes), dtype)
     return _arrays_of(tensors, arrays)
 
 
 def _read_archive(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     """Reads `data.pkl` and `data/KEY` within the one folder of the archive."""
-    entries = {entry.filename: entry for entry in archive.infolist()}
-    folders = {name.partition("/")[0] for name in entries}
-    top = folders.pop() if len(folders) == 1 else None
-    if f"{top}/data.pkl" not in entries:
-        raise UnpicklingError("the zip file has no data.pkl in its only folder")
-    if any(name.startswith((f"{top}/code/", f"{top}/constants.pkl")) for name in entries):
-        raise UnpicklingError("it is a TorchScript program")
-    if any(
-        entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size
-        for entry in entries.values()
-    ):
+    names = archive.namelist()
+    folders = [name.removesuffix("data.pkl") for name in names if name.endswith("/data.pkl")]
+    if len(folders) != 1:
+        raise UnpicklingError("the zip file has not one data.pkl in a folder")
+    (folder,) = folders
+    entries = archive.infolist()
+    if any(entry.compress_size != entry.file_size for entry in entries):
         raise UnpicklingError("an entry of the zip file is compressed")
-    # Entries may share their bytes.
     total = os.fstat(archive.fp.fileno()).st_size
-    if sum(entry.file_size for entry in entries.values()) > total:
+    if sum(entry.file_size for entry in entries) > total:  # entries may share their bytes
         raise UnpicklingError("the entries of the zip file are larger than the file")
-    if f"{top}/byteorder" in entries and archive.read(f"{top}/byteorder") != b"little":
+    if f"{folder}byteorder" in names and archive.read(f"{folder}byteorder") != b"little":
         raise UnpicklingError("its numbers are not little-endian")
-    tensors = _unpickled(archive.open(f"{top}/data.pkl"))
+    tensors = _unpickled(archive.open(f"{folder}data.pkl"))
     arrays = {}
-    for key, storage in _storages_of(tensors).items():
-        arrays[key] = np.frombuffer(archive.read(f"{top}/data/{key}"), storage.dtype)
-        if arrays[key].size != storage.size:
-            raise UnpicklingError(f"storage {key} has not {storage.size} numbers")
+    for key, (dtype, _, size) in _storages_of(tensors).items():
+        arrays[key] = np.frombuffer(archive.read(f"{folder}data/{key}"), dtype)
+        if arrays[key].size != size:
+            raise UnpicklingError(f"storage {key} has not {size} numbers")
     return _arrays_of(tensors, arrays)
 
 
@@ -149,21 +131,13 @@ def _storages_of(tensors: Any) -> dict[str, _Storage]:
 def _arrays_of(
     tensors: dict[str, _Tensor], storages: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
+    """The arrays, which are views of the storages."""
     arrays = {}
-    room = sum(data.nbytes for data in storages.values())
-    for name, (storage, offset, size, strides) in tensors.items():
-        data = storages[storage.key]
-        last = offset + sum((n - 1) * step for n, step in zip(size, strides, strict=True))
-        # Repeated elements, by a stride of 0, could need any amount of memory.
-        if not 0 < prod(size) <= data.size or last >= data.size:
+    for name, (storage, offset, size) in tensors.items():
+        data, count = storages[storage.key], prod(size)
+        if not 0 < count <= data.size - offset:
             raise UnpicklingError(f"the shape of {name[:80]} does not suit its data")
-        steps = [step * data.itemsize * (n > 1) for n, step in zip(size, strides, strict=True)]
-        view = np.lib.stride_tricks.as_strided(data[offset:], size, steps, writeable=False)
-        # A contiguous view needs no memory, so that tensors may share their data.
-        room -= 0 if view.flags.c_contiguous else view.nbytes
-        if room < 0:
-            raise UnpicklingError("its tensors are larger than its data")
-        arrays[name] = np.ascontiguousarray(view)
+        arrays[name] = data[offset : offset + count].reshape(size)
     return arrays
 
 
@@ -245,18 +219,12 @@ def _extend(target: Any, items: list[Any]) -> None:
 
 
 def _storage(pid: Any) -> _Storage:
-    is_storage = isinstance(pid, tuple) and 5 <= len(pid) <= 6
-    kind, dtype, key, _, size, *view = pid if is_storage else [None] * 5
-    if (
-        kind != "storage"
-        or not isinstance(dtype, np.dtype)
-        or not isinstance(key, str)
-        or type(size) is not int
-        or size < 0
-        or view not in ([], [None])
-    ):
-        raise UnpicklingError("it has a storage of another kind than those of floats")
-    return _Storage(dtype, key, size)
+    match pid:
+        case ("storage", np.dtype() as dtype, str(key), _, int(size), *view) if (
+            size >= 0 and view in ([], [None])
+        ):
+            return _Storage(dtype, key, size)
+    raise UnpicklingError("it has a storage of another kind than those of floats")
 
 
 def _tensor(storage: Any, offset: Any, size: Any, strides: Any, *_: Any) -> _Tensor:
@@ -269,19 +237,18 @@ def _tensor(storage: Any, offset: Any, size: Any, strides: Any, *_: Any) -> _Ten
             "a tensor needs a storage, and an offset, sizes and strides >= 0 of at most "
             f"{_MAX_AXES} axes"
         )
-    # Copies: the pickle may append to a list later.
-    return _Tensor(storage, offset, tuple(size), tuple(strides))
-
-
-def _empty_dict(*items: Any) -> dict[str, Any]:
-    if items not in ((), ([],)):
-        raise UnpicklingError("a dict is not empty at first")
-    return {}
+    step = 1
+    for n, stride in zip(reversed(size), reversed(strides), strict=True):
+        if n > 1 and stride != step:
+            raise UnpicklingError("a tensor is not contiguous")
+        step *= n
+    # A copy: the pickle may append to a list later.
+    return _Tensor(storage, offset, tuple(size))
 
 
 # Stand-ins of all that a state dict names.
 _GLOBALS = {
-    "collections.OrderedDict": _empty_dict,
+    "collections.OrderedDict": dict,
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,

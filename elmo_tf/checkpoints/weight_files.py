@@ -9,10 +9,10 @@ import h5py
 import keras
 import numpy as np
 
-from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.weights import take_entries
+from elmo_tf.lazy import require_extra
 
 # Formats of weight files, which are also their suffixes.
 FORMATS = ("hdf5", "safetensors")
@@ -55,7 +55,7 @@ def read_weights(
         BlockingIOError: another process writes the file.
         ValueError: the file is damaged, or an array is missing, unknown, has the wrong shape, or
             has NaN or infinite values; or a variable is not in the table.
-        MissingExtraError: the package safetensors is not installed.
+        ImportError: the package safetensors is not installed.
     """
     with _arrays_in(path) as (shapes, read):
         others = set(ignore) - {rule.dataset for rule in rules}
@@ -74,12 +74,11 @@ def fill_variables(
     variables: dict[str, keras.Variable],
     names: set[str],
     read: Callable[[str], np.ndarray],
-    options: str = "options.json",
 ) -> None:
     """Loads variables from any file of named arrays. If that fails, no variable is changed.
 
-    Args, Raises: see `read_weights`. `names` are those of all arrays in the file, `read` returns an
-    array by its name, and `options` is the file with the shape of the model.
+    Args, Raises: see `read_weights`. `names` are those of all arrays in the file, and `read`
+    returns an array by its name.
     """
     rules = [rule for rule in rules if rule.dataset in names or not rule.is_optional]
     expected = {rule.dataset for rule in rules}
@@ -93,12 +92,20 @@ def fill_variables(
             if wrong
         ]
         raise ValueError(
-            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
+            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Were these options "
             "written for these weights?"
         )
     values: dict[str, np.ndarray] = {}
     for rule in rules:
-        values.update(_convert(path, rule, read(rule.dataset), variables, options))
+        try:
+            array = read(rule.dataset)
+        except Exception as error:  # of h5py, safetensors or TensorFlow
+            reason = " ".join(str(error).split())
+            raise ValueError(
+                f"Cannot read `{rule.dataset}` from {os.fspath(path)}: {reason}. The file is "
+                "damaged: copy it again."
+            ) from None
+        values.update(_convert(path, rule, array, variables))
     unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
     if unset:
         raise ValueError(f"{os.fspath(path)} has no values for the variables {', '.join(unset)}.")
@@ -138,13 +145,13 @@ def write_weights(
 
     Raises:
         ValueError: see `check_range`.
-        MissingExtraError: the package safetensors is not installed.
+        ImportError: the package safetensors is not installed.
     """
     check_range(variables, dtype)
     if os.fspath(path).endswith(".safetensors"):
-        save_file = _safetensors().numpy.save_file
+        numpy = require_extra("safetensors.numpy", "huggingface", "The format safetensors")
         with atomic_file(path) as part:
-            save_file(dict(_arrays(rules, variables, dtype)), part)
+            numpy.save_file(dict(_arrays(rules, variables, dtype)), part)
         return
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
@@ -203,71 +210,32 @@ def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
     return {"W": softmax.kernel, "b": softmax.bias}
 
 
-_Arrays = tuple[dict[str, tuple[int, ...]], Callable[[str], np.ndarray]]
-
-
-def _arrays_in(path: str | os.PathLike) -> contextlib.AbstractContextManager[_Arrays]:
+@contextlib.contextmanager
+def _arrays_in(
+    path: str | os.PathLike,
+) -> Iterator[tuple[dict[str, tuple[int, ...]], Callable[[str], np.ndarray]]]:
     """Yields the shapes of the arrays in a file by their names, and a function that reads one."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
-    is_safetensors = os.fspath(path).endswith(".safetensors")
-    return (_safetensors_arrays if is_safetensors else _hdf5_arrays)(path)
-
-
-@contextlib.contextmanager
-def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """`_arrays_in` an HDF5 file."""
-    with open_hdf5(path) as file:
-
-        def read(dataset: str) -> np.ndarray:
-            try:
-                return file[dataset][()]
-            except OSError as error:
-                raise _damaged(path, dataset, error) from None
-
+    if not os.fspath(path).endswith(".safetensors"):
         shapes: dict[str, tuple[int, ...]] = {}
 
         def add(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset):
                 shapes[name] = item.shape
 
-        file.visititems(add)
-        yield shapes, read
-
-
-@contextlib.contextmanager
-def _safetensors_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """`_arrays_in` a safetensors file."""
-    safetensors = _safetensors()
+        with open_hdf5(path) as file:
+            file.visititems(add)
+            yield shapes, lambda name: file[name][()]
+        return
+    safetensors = require_extra("safetensors", "huggingface", "The format safetensors")
     try:
         opened = safetensors.safe_open(path, "numpy")
     except safetensors.SafetensorError as error:
-        raise ValueError(
-            f"Cannot open {os.fspath(path)} as safetensors: {error}. It is of another format, or "
-            "the copy is incomplete."
-        ) from None
+        raise ValueError(f"Cannot open {os.fspath(path)} as safetensors: {error}.") from None
     with opened as file:
-
-        def read(name: str) -> np.ndarray:
-            try:
-                return file.get_tensor(name)
-            except (safetensors.SafetensorError, TypeError) as error:
-                raise _damaged(path, name, error) from None
-
-        names = file.keys()
-        yield {name: tuple(file.get_slice(name).get_shape()) for name in names}, read
-
-
-def _damaged(path: str | os.PathLike, name: str, error: Exception) -> ValueError:
-    return ValueError(
-        f"Cannot read `{name}` from {os.fspath(path)}: {error}. The file is damaged: download or "
-        "write it again."
-    )
-
-
-def _safetensors() -> Any:
-    require_extra("safetensors.numpy", "huggingface", "The format safetensors")
-    return require_extra("safetensors", "huggingface", "The format safetensors")
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        yield shapes, file.get_tensor
 
 
 def _convert(
@@ -275,7 +243,6 @@ def _convert(
     rule: WeightRule,
     array: np.ndarray,
     variables: dict[str, keras.Variable],
-    options: str,
 ) -> dict[str, np.ndarray]:
     # The inverse conversion of the variables yields the expected shape.
     expected = rule.to_file(*(np.empty(variables[name].shape, np.int8) for name in rule.variables))
@@ -283,7 +250,7 @@ def _convert(
         raise ValueError(
             f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
             f"{os.fspath(path)} has {array.shape}, the model expects {expected.shape}. "
-            f"Was this {options} written for these weights?"
+            "Were these options written for these weights?"
         )
     if array.dtype.kind != "f":
         raise ValueError(
@@ -294,8 +261,7 @@ def _convert(
         count = array.size - np.count_nonzero(np.isfinite(array))
         raise ValueError(
             f"`{rule.dataset}` in {os.fspath(path)} has NaN or infinite values: {count:,} of "
-            f"{array.size:,}. The training diverged, or the file is damaged. Use an earlier "
-            "checkpoint, or copy the file again."
+            f"{array.size:,}. The training diverged, or the file is damaged."
         )
     values = rule.from_file(array)
     is_single = len(rule.variables) == 1

@@ -24,8 +24,8 @@ def benchmark(
         tokens_per_turn: tokens per turn of sentences.
     """
     report.check()
-    from elmo_tf.cores import num_cores
     from elmo_tf.evaluation.speed import measure_speed
+    from elmo_tf.processors import num_cores
 
     speeds = measure_speed(model, turns, tokens_per_turn)
     about = {"processor": _processor(), "cores": num_cores(), "precisions": speeds}

@@ -40,8 +40,8 @@ def convert(
     from elmo_tf.checkpoints.formats import SOFTMAX_FILE, VOCABULARY_FILE, in_all_formats
     from elmo_tf.checkpoints.load import open_checkpoint
     from elmo_tf.checkpoints.published import BILM_FILES, save_bilm, save_softmax
-    from elmo_tf.extras import require_extra
     from elmo_tf.files import atomic_directory
+    from elmo_tf.lazy import require_extra
     from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.reading import sentence_files
 

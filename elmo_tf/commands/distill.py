@@ -57,7 +57,7 @@ def _of_vocabulary(model: str, vocab: str) -> tuple[list[str], int, Iterable[Any
     """Words, the dimension, and the words' vectors of layer 0."""
     from elmo_tf.checkpoints.load import load_bilm
     from elmo_tf.evaluation.distillation import layer_0_vectors
-    from elmo_tf.progress import progress_over
+    from elmo_tf.logs import progress_over
     from elmo_tf.text.reading import read_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS
 
@@ -84,7 +84,7 @@ def _of_corpus(
     """Words, the dimension, and the means of the words' contextual vectors."""
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.distillation import mean_vectors
-    from elmo_tf.progress import progress_over
+    from elmo_tf.logs import progress_over
     from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.counting import reported_lines
     from elmo_tf.text.reading import sentence_files

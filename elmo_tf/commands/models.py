@@ -2,8 +2,14 @@
 
 from collections.abc import Iterable
 
-from elmo_tf.checkpoints.downloads import cache_folder
-from elmo_tf.checkpoints.named_models import LANGUAGES, MODELS, REPOSITORY, NamedModel, named_model
+from elmo_tf.checkpoints.named_models import (
+    LANGUAGES,
+    MODELS,
+    REPOSITORY,
+    NamedModel,
+    cache_folder,
+    named_model,
+)
 from elmo_tf.commands.options import PRINTED, Report, markdown_table
 
 _FACTS = ("name", "text", "output_dim", "million_parameters", "license", "source", "addresses")

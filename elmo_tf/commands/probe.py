@@ -54,7 +54,7 @@ def probe(
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.probing import check_tags, probe
-    from elmo_tf.extras import require_extra
+    from elmo_tf.lazy import require_extra
     from elmo_tf.tasks.tagging import read_tagged
 
     require_extra("sklearn", "analysis", "A probe")

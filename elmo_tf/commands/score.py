@@ -28,7 +28,7 @@ def score(
     """
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import sentence_scores
-    from elmo_tf.progress import progress
+    from elmo_tf.logs import progress
     from elmo_tf.text.counting import reported_lines
 
     sources = text_sources(files)

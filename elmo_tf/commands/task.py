@@ -1,6 +1,5 @@
 """The subcommands of `task`: task models, trained on labeled files and a biLM's vectors."""
 
-import os
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -36,7 +35,7 @@ def train(*, config: _Config) -> None:
     """Train a task model, and keep its best epoch on held-out examples."""
     from elmo_tf.trainers.tasks.training import train_task
 
-    _check_paths(config)
+    _check_checkpoint(config)
     record = train_task(config)
     print_json({"workdir": config.workdir, **record["best"]})
 
@@ -140,17 +139,15 @@ def sweep(
         raise WrongCallError("--share and --resume are not for a sweep: it takes --shares")
     report = Report(format=format, json=json, overwrite=config.overwrite)
     report.check()
-    _check_paths(config)
+    _check_checkpoint(config)
     results = sweep_task(config, shares, seeds)
     report.write(results, lambda: _markdown(results))
 
 
-def _check_paths(config: TaskConfig) -> None:
-    """Checks the checkpoint and the directories of a training before its files are read."""
+def _check_checkpoint(config: TaskConfig) -> None:
+    """Checks the checkpoint of a training before its files are read."""
     from elmo_tf.checkpoints.load import load_config
-    from elmo_tf.files import refuse_unwritable
 
-    refuse_unwritable(os.path.join(config.workdir, "model"))
     if config.elmo is not None:
         load_config(config.elmo)
 

@@ -33,9 +33,9 @@ def tokenize(
             spaCy's tokenizer (en, de, …).
         output: text in Unicode's normal form NFC, one tokenized sentence per line.
     """
-    from elmo_tf.cores import num_cores
     from elmo_tf.files import atomic_file, refuse_file
-    from elmo_tf.progress import progress
+    from elmo_tf.logs import progress
+    from elmo_tf.processors import num_cores
     from elmo_tf.text.batches import read_ahead
     from elmo_tf.text.counting import reported_lines
 
@@ -86,7 +86,7 @@ def _tokenized(language: str, parts: Iterable[list[str]], cores: int) -> Iterato
 
 @functools.cache
 def _tokenizer(language: str) -> Any:
-    from elmo_tf.lazy import left_out
+    from elmo_tf.processors import left_out
     from elmo_tf.text.tokenizers import LanguageTokenizer
 
     with left_out("tensorflow", "torch"):  # spaCy would import them

@@ -1,6 +1,5 @@
 """The subcommand `train`: text ─► checkpoint."""
 
-import os
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -11,10 +10,8 @@ from elmo_tf.trainers.config import PretrainConfig
 
 def train(*, config: Annotated[PretrainConfig, Parameter(name="*")]) -> None:
     """Pretrain a biLM on text."""
-    from elmo_tf.files import refuse_unwritable
     from elmo_tf.trainers.pretraining import pretrain
 
-    refuse_unwritable(os.path.join(config.workdir, "state"))
     record = pretrain(config)
     last = record["perplexity"][-1:]
     print_json({"workdir": config.workdir, "step": record["step"], "perplexity": last})

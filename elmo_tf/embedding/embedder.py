@@ -25,6 +25,7 @@ from elmo_tf.embedding.vectors import (
     mean_over_tokens,
     unit_vectors,
 )
+from elmo_tf.logs import progress
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.processors import (
     PRECISIONS,
@@ -33,7 +34,6 @@ from elmo_tf.processors import (
     share_cores_for_embedding,
     usable_precision,
 )
-from elmo_tf.progress import progress
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.counting import KnownText, TextCount, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists

@@ -23,7 +23,7 @@ from elmo_tf.files import (
     sync_to_disk,
     write_json,
 )
-from elmo_tf.progress import progress, progress_over
+from elmo_tf.logs import progress, progress_over
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import check_regular_file
 from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader
@@ -106,7 +106,7 @@ def checked_output(
     Raises:
         FileExistsError: a file of the output exists and may not be replaced.
         ValueError: the suffix is unknown, or the format does not support an option.
-        MissingExtraError: the package of the format is not installed.
+        ImportError: the package of the format is not installed.
     """
     output = os.fspath(output)
     vector_file = output_format(output)(options)

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.cores import num_cores
 from elmo_tf.embedding.vectors import LayerChoice
 from elmo_tf.layers.recurrence_tf import FEW_ROWS
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
+from elmo_tf.processors import num_cores
 from elmo_tf.text.batches import packed_rows, rounded_rows, windows
 from elmo_tf.text.reading import encode
 

@@ -10,11 +10,11 @@ import numpy as np
 from absl import logging
 
 from elmo_tf import __version__
-from elmo_tf.checkpoints.downloads import cache_folder
+from elmo_tf.checkpoints.named_models import cache_folder
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.vectors import check_all_layers
 from elmo_tf.files import atomic_file
-from elmo_tf.progress import progress_over
+from elmo_tf.logs import progress_over
 from elmo_tf.text.reading import encode
 
 _LARGEST = float(np.finfo(np.float16).max)

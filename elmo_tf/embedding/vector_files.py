@@ -18,9 +18,9 @@ import h5py
 import numpy as np
 
 from elmo_tf.embedding.vectors import mean_over_tokens
-from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory, refuse_file
-from elmo_tf.settings import check_exclusive, checked_dataclass
+from elmo_tf.lazy import require_extra
+from elmo_tf.settings import checked_dataclass
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import FileSentence
 
@@ -59,10 +59,9 @@ class OutputOptions:
     use_sentence_keys: bool = False
     pool: Literal["none", "mean"] = "none"
 
-    EXCLUSIVE: ClassVar = (("forget_sentences", "use_sentence_keys"),)
-
     def __post_init__(self):
-        check_exclusive(self)
+        if self.forget_sentences and self.use_sentence_keys:
+            raise ValueError("`forget_sentences` and `use_sentence_keys` exclude each other.")
 
     def as_written(self, vectors: np.ndarray) -> np.ndarray:
         """Converts the vectors of a sentence to the array to write, (…, feature) with pooling."""

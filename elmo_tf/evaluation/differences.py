@@ -9,7 +9,7 @@ import numpy as np
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.evaluation.stored_vectors import Stored, key_of
-from elmo_tf.progress import progress_over
+from elmo_tf.logs import progress_over
 from elmo_tf.text.sentence_files import FileSentence
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, check_layers, unit_vectors
 from elmo_tf.evaluation.stored_vectors import VectorSource
-from elmo_tf.extras import require_extra
-from elmo_tf.progress import progress
+from elmo_tf.lazy import require_extra
+from elmo_tf.logs import progress
 from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.counting import reported_lines
 
@@ -88,7 +88,7 @@ def typical_occurrences(
     (k-means); the occurrence nearest to each center is returned, large clusters first.
 
     Raises:
-        MissingExtraError: scikit-learn is not installed.
+        ImportError: scikit-learn is not installed.
     """
     clustering = require_extra("sklearn.cluster", "analysis", "A choice of occurrences")
     spaced = np.linspace(0, len(occurrences) - 1, min(len(occurrences), _MAX_CLUSTERED))

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.logs import progress
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.progress import progress
 from elmo_tf.text.corpus import corpus_size, count_files, lines_read_once, warn_of_unknown
 from elmo_tf.text.windows import LMWindows
 

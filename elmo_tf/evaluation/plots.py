@@ -21,8 +21,8 @@ from absl import logging
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.neighbors import visible
-from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
+from elmo_tf.lazy import require_extra
 from elmo_tf.models.elmo import Elmo
 
 matplotlib, pd, fonts, _figures = (

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from elmo_tf.cores import num_cores
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
-from elmo_tf.extras import require_extra
-from elmo_tf.progress import progress
+from elmo_tf.lazy import require_extra
+from elmo_tf.logs import progress
+from elmo_tf.processors import num_cores
 from elmo_tf.tasks.tagging import TaggedSentence
 
 # Id of a test tag that is not in the training data; no classifier predicts it.
@@ -61,7 +61,7 @@ def probe(
     Raises:
         ValueError: the training or test data have no token, a sentence has more or fewer tags than
             tokens, the training data have only one tag, or an argument is out of range.
-        MissingExtraError: scikit-learn is not installed.
+        ImportError: scikit-learn is not installed.
 
     Source: Peters et al. 2018, section 5.3 (part-of-speech tagging).
     """

@@ -10,7 +10,7 @@ import numpy as np
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.sense_corpus import POS_OF_TAG, LemmaPos, SenseInstance, SenseSentence
-from elmo_tf.progress import progress_over
+from elmo_tf.logs import progress_over
 
 # In layer 0 a token has the same vector in every sentence, so that means of different senses may
 # differ only by rounding errors.

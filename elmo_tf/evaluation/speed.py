@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from elmo_tf.cores import num_cores
 from elmo_tf.embedding import Embedder
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.processors import PRECISIONS, usable_precision
+from elmo_tf.processors import PRECISIONS, num_cores, usable_precision
 
 _PRODUCT = 2048  # rows and columns of the matrices
 _SENTENCE, _DOCUMENT = 20, 2000  # tokens

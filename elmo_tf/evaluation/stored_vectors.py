@@ -14,7 +14,7 @@ import numpy as np
 
 from elmo_tf.checkpoints.weight_files import open_hdf5
 from elmo_tf.embedding.vector_files import SENTENCES
-from elmo_tf.extras import require_extra
+from elmo_tf.lazy import require_extra
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import encode
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.embedding.embedder import Embedder
-from elmo_tf.extras import require_extra
+from elmo_tf.lazy import require_extra
 
 _base = require_extra("sklearn.base", "sklearn", "ElmoVectorizer")
 _validation = require_extra("sklearn.utils.validation", "sklearn", "ElmoVectorizer")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import elmo_tf
-from elmo_tf.extras import require_extra
+from elmo_tf.lazy import require_extra
 
 _language = require_extra("spacy.language", "spacy", "The component elmo")
 _util = require_extra("spacy.util", "spacy", "The component elmo")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import tensorflow as tf
 from absl import logging
 
 from elmo_tf import __version__
@@ -20,10 +21,10 @@ from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.file_jobs import shard_name, unfinished_folder
 from elmo_tf.embedding.vector_files import OutputOptions, ParquetFile, count_of_shard
 from elmo_tf.embedding.vectors import check_layers
-from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, put_in_place
-from elmo_tf.processors import limit_threads
-from elmo_tf.progress import progress, progress_over
+from elmo_tf.lazy import require_extra
+from elmo_tf.logs import progress, progress_over
+from elmo_tf.processors import one_thread_per_operation
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import is_compressed, text_files
 from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader, text_sentences
@@ -87,7 +88,7 @@ def embed_with_ray(
         (not valid UTF-8), of all shards.
 
     Raises:
-        MissingExtraError: Ray or pyarrow is not installed.
+        ImportError: Ray or pyarrow is not installed.
         ConnectionError: there is no cluster at the address.
         FileNotFoundError, IsADirectoryError: no file matches, or the model is missing.
         FileExistsError: see `overwrite`; or `output` has other files, or another job writes to it.
@@ -243,7 +244,10 @@ class _ShardWriter:
     def __init__(
         self, num_cpus: int, embedder: tuple[Any, ...], text: dict[str, Any], options: OutputOptions
     ):
-        limit_threads(num_cpus)
+        # A machine has several workers.
+        with contextlib.suppress(RuntimeError):
+            tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
+        one_thread_per_operation()
         self._arguments = embedder
         self._text = text
         self._output = ParquetFile(options)

@@ -12,13 +12,10 @@ from elmo_tf.settings import (
     NonNegative,
     Positive,
     Rate,
+    RunSettings,
     Text,
     Texts,
-    check_exclusive,
     checked_dataclass,
-    fill_settings,
-    resumed_settings,
-    settings_as_json,
 )
 
 MODEL_FILE = "model.keras"
@@ -64,7 +61,7 @@ _Column = Annotated[Text, pydantic.BeforeValidator(str)]
 
 
 @checked_dataclass
-class TaskConfig:
+class TaskConfig(RunSettings):
     """The settings of a task training run.
 
     With `resume`, settings that are not given are those of the run in `workdir`.
@@ -190,16 +187,10 @@ class TaskConfig:
     patience: Count = 5
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**32)] = 0
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _with_record(cls, given: Any) -> Any:
-        return resumed_settings(cls, given)
-
     def __post_init__(self):
         models = _MODELS[self.task]
-        check_exclusive(self)
-        fill_settings(
-            self,
+        super().__post_init__()
+        self._fill(
             model=models[0],
             elmo_dropout=_ELMO_DROPOUT.get(self.task, 0.0),
             learning_rate=_LEARNING_RATES[self.optimizer],
@@ -250,7 +241,3 @@ class TaskConfig:
             raise ValueError(
                 f"`text_column` and `label_column` must differ. Received: {columns[0]!r} for both"
             )
-
-    def as_json(self) -> dict[str, Any]:
-        """All settings with their defaults resolved."""
-        return settings_as_json(self)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmo_tf.extras import require_extra
+from elmo_tf.lazy import require_extra
 from elmo_tf.tasks.tag_schemes import spans_of
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -64,7 +64,7 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
         precision, recall and F1 of each label.
 
     Raises:
-        MissingExtraError: scikit-learn is not installed.
+        ImportError: scikit-learn is not installed.
     """
     metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
     labels = sorted({*gold, *predicted})
@@ -285,7 +285,7 @@ def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) 
         "average", the mean of the three F1.
 
     Raises:
-        MissingExtraError: SciPy is not installed.
+        ImportError: SciPy is not installed.
 
     Source: Vilain et al. 1995, Bagga and Baldwin 1998, Luo 2005; Pradhan et al. 2014 (version 8.01
     of the reference scorer).

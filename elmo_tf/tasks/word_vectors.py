@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from elmo_tf.progress import progress_over
+from elmo_tf.logs import progress_over
 from elmo_tf.text.reading import decode, is_compressed, read_lines
 
 _LONGEST_HEADER = 100  # bytes of a binary file

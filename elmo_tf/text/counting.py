@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from absl import logging
 
-from elmo_tf.logs import warn_once
-from elmo_tf.progress import progress
+from elmo_tf.logs import progress, warn_once
 from elmo_tf.text.reading import TextSource, encode, is_utf_8, sentence_lines
 
 # Longer sentences are split in training. The cost of cutting windows grows with their length.

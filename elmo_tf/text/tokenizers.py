@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from elmo_tf.extras import MissingExtraError, require_extra
+from elmo_tf.lazy import require_extra
 
 
 class Token(NamedTuple):
@@ -37,7 +37,7 @@ class LanguageTokenizer:
 
     Raises:
         ValueError: there is no tokenizer for the language.
-        MissingExtraError: a package is not installed.
+        ImportError: a package is not installed.
     """
 
     def __init__(self, language: str):
@@ -177,7 +177,7 @@ def _spacy(language: str) -> _Cut:
         nlp = spacy.blank(language)
     except ImportError as error:
         if "E048" not in str(error):  # such as pymorphy3 for Russian
-            raise MissingExtraError(str(error)) from None
+            raise
         raise ValueError(
             f"There is no tokenizer for the language {language!r}. Codes: {', '.join(LANGUAGES)}, "
             "and those of spaCy, such as en. For any other language: xx."
@@ -233,7 +233,7 @@ def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:
     """Returns the tokenizer of a language; other values unchanged.
 
     Raises:
-        ValueError, MissingExtraError: see `LanguageTokenizer`.
+        ValueError, ImportError: see `LanguageTokenizer`.
         TypeError: `tokenizer` is neither a language nor callable.
     """
     if isinstance(tokenizer, str):

@@ -104,31 +104,26 @@ def new_version(
 ) -> Iterator[tuple[Path, Path]]:
     """Yields a temporary folder for a version, and its final path, where it is moved on success.
 
-    Raises:
-        FileExistsError: the version exists and `overwrite` is false.
-        ValueError: `version` is not an integer of at least 0.
+    Raises the errors of `check_new_version`.
     """
-    if type(version) is not int or version < 0:
-        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
-    path = Path(directory) / str(version)
-    refuse_pattern(path)
-    check_new_version(directory, version, overwrite)
+    path = check_new_version(directory, version, overwrite)
     with atomic_directory(path, overwrite, _VERSION_FILES) as part:
         yield part, path
 
 
-def check_new_version(directory: str | os.PathLike, version: int, overwrite: bool) -> None:
-    """Checks that a version may be written to the directory of a model.
+def check_new_version(directory: str | os.PathLike, version: Any, overwrite: bool) -> Path:
+    """Returns the directory of a new version.
 
     Raises:
-        FileExistsError: the version exists; the message names the next free version.
+        FileExistsError: the version exists and `overwrite` is false.
+        ValueError: `version` is not an integer of at least 0, or TensorFlow cannot write there.
     """
-    directory = Path(directory)
-    free = max([version, *versions_in(directory)]) + 1
-    remedy = (
-        f"Add `--version {free}` or `--overwrite` (in Python: version={free} or overwrite=True)."
-    )
-    refuse_directory(directory / str(version), overwrite, _VERSION_FILES, remedy)
+    if type(version) is not int or version < 0:
+        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
+    path = Path(directory, str(version))
+    refuse_pattern(path)
+    refuse_directory(path, overwrite, _VERSION_FILES)
+    return path
 
 
 def versions_in(directory: Path) -> dict[int, Path]:

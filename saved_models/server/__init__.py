@@ -1,6 +1,6 @@
 """The embedded model server, with the packages of the extra `serve`."""
 
-from elmo_tf.extras import require_extra
+from elmo_tf.lazy import require_extra
 
 for _module in ("grpc_health", "grpc_reflection", "prometheus_client", "starlette", "uvicorn"):
     require_extra(_module, "serve", "The server")

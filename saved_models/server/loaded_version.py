@@ -16,7 +16,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
-from elmo_tf.cores import num_cores
+from elmo_tf.processors import num_cores
 from elmo_tf.saved_models.exporting.layer import register_operations
 from elmo_tf.saved_models.exporting.warmup import read_warmup
 from elmo_tf.saved_models.server.batching import Batcher, Call, Limits, invalid

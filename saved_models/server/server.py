@@ -12,7 +12,7 @@ from absl import logging
 
 from elmo_tf.checkpoints.formats import Source
 from elmo_tf.checkpoints.load import is_checkpoint, open_checkpoint
-from elmo_tf.checkpoints.named_models import name_hint
+from elmo_tf.checkpoints.named_models import brief_names
 from elmo_tf.saved_models.exporting.export import export, versions_in
 from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
@@ -146,7 +146,7 @@ def _has_versions(source: Source) -> bool:
     if not is_checkpoint(source):
         raise FileNotFoundError(
             f"Cannot serve {source}: neither a checkpoint nor a folder of numbered versions, such "
-            f"as {Path(source, '1/saved_model.pb')}.{name_hint(source)}"
+            f"as {Path(source, '1/saved_model.pb')}. Models: {brief_names()}."
         )
     return False
 

@@ -1,4 +1,3 @@
-import contextlib
 import dataclasses
 import functools
 import http.server
@@ -30,23 +29,7 @@ def manylangs(tmp_path):
 
 
 @pytest.fixture
-def start_server():
-    """A function that starts a web server for a request handler and returns its URL."""
-    with contextlib.ExitStack() as stack:
-
-        def start(handler):
-            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-            stack.enter_context(server)
-            stack.callback(server.shutdown)
-            arguments = {"poll_interval": 0.01}  # shutdown waits up to this long
-            threading.Thread(target=server.serve_forever, kwargs=arguments, daemon=True).start()
-            return f"http://127.0.0.1:{server.server_port}"
-
-        yield start
-
-
-@pytest.fixture
-def website(tmp_path, monkeypatch, start_server):
+def website(tmp_path, monkeypatch):
     """A folder and the URL at which it is served."""
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
     folder = tmp_path / "website"
@@ -56,7 +39,12 @@ def website(tmp_path, monkeypatch, start_server):
         def log_message(self, *args):
             pass
 
-    return folder, start_server(functools.partial(Quiet, directory=str(folder)))
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        arguments = {"poll_interval": 0.01}  # shutdown waits up to this long
+        threading.Thread(target=server.serve_forever, kwargs=arguments, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture

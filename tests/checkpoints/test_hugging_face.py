@@ -1,134 +1,63 @@
-"""Checkpoints on the Hugging Face Hub, which a local server imitates."""
+"""Checkpoints on the Hugging Face Hub, whose library is replaced by a folder."""
 
-import hashlib
-import http.server
-import json
 import shutil
-import urllib.parse
 
 import huggingface_hub
 import huggingface_hub.constants
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 
 from elmo_tf import load_bilm, load_language_model, save_bilm
-from elmo_tf.checkpoints.load import load_config
 from elmo_tf.models.bilm import model_digest
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-REPOSITORY = "owner/elmo-xx"
-
-
-class Hub(http.server.BaseHTTPRequestHandler):
-    """Serves the files of one repository at the URLs that huggingface_hub requests."""
-
-    folder = None
-
-    def do_HEAD(self):
-        self.do_GET()
-
-    def do_GET(self):
-        path = urllib.parse.unquote(self.path.partition("?")[0])
-        if path.startswith(f"/api/models/{REPOSITORY}"):
-            self._send_description(path)
-        elif path.startswith(f"/{REPOSITORY}/resolve/{COMMIT}/"):
-            self._send((self.folder / path.rpartition("/")[2]).read_bytes())
-        else:
-            self._send(b"", 404, {"X-Error-Code": "RepoNotFound"})
-
-    def _send_description(self, path):
-        revision = path.partition("/revision/")[2]
-        if revision not in ("", "main", "v1", COMMIT):
-            self._send(b"", 404, {"X-Error-Code": "RevisionNotFound"})
-            return
-        files = sorted(file for file in self.folder.iterdir() if file.is_file())
-        names = [{"rfilename": file.name} for file in files]
-        content = {"id": REPOSITORY, "sha": COMMIT, "siblings": names}
-        if "/tree/" in path:
-            facts = {"type": "file", "oid": "0"}
-            content = [{**facts, "path": one.name, "size": one.stat().st_size} for one in files]
-        self._send(json.dumps(content).encode(), 200, {"Content-Type": "application/json"})
-
-    def _send(self, data, status=200, headers=()):
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("ETag", hashlib.sha256(data).hexdigest())
-        self.send_header("X-Repo-Commit", COMMIT)
-        for name, value in dict(headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data)
-
-    def log_message(self, *args):
-        pass
+NAME = "owner/elmo-xx"
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch, start_server):
-    """The folder of a repository on the Hub."""
-    folder = tmp_path / "repository"
+def repository(tmp_path, monkeypatch):
+    """The folder of a repository, and the calls of the library, which copies its files."""
+    folder, calls = tmp_path / "repository", []
     folder.mkdir()
-    monkeypatch.setattr(Hub, "folder", folder)
-    address = start_server(Hub)
-    for name, value in (
-        ("HF_HUB_CACHE", str(tmp_path / "cache")),
-        ("ENDPOINT", address),
-        ("HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"),
-    ):
-        monkeypatch.setattr(huggingface_hub.constants, name, value)
-    return folder
 
+    def snapshot_download(name, revision, allow_patterns):
+        calls.append((name, revision))
+        cached = tmp_path / "cache" / name
+        cached.mkdir(parents=True, exist_ok=True)
+        names = (path.name for path in folder.iterdir())
+        for file in filter_repo_objects(names, allow_patterns=allow_patterns):
+            shutil.copy(folder / file, cached)
+        return str(cached)
 
-def check(source, bilm):
-    assert model_digest(load_bilm(source)) == model_digest(bilm)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    return folder, calls
 
 
 @pytest.mark.parametrize("format", ["hdf5", "safetensors"])
-def test_a_repository_is_loaded_and_cached(format, repository, bilm, monkeypatch):
-    save_bilm(bilm, repository, format=format)
-    (repository / "pytorch_model.bin").write_bytes(b"not downloaded")
+def test_a_repository_is_loaded_in_one_of_its_revisions(format, repository, bilm, tmp_path):
+    folder, calls = repository
+    save_bilm(bilm, folder, format=format)
+    (folder / "pytorch_model.bin").write_bytes(b"not downloaded")
 
-    check(f"hf://{REPOSITORY}", bilm)
+    for name in (NAME, f"{NAME}@v1"):
+        assert model_digest(load_bilm(f"hf://{name}")) == model_digest(bilm)
 
-    assert load_config(f"hf://{REPOSITORY}@v1") == bilm.config
-    shutil.rmtree(repository)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    check(f"hf://{REPOSITORY}", bilm)
+    assert calls == [(NAME, None), (NAME, "v1")]
+    names = {path.name for path in (tmp_path / "cache" / NAME).iterdir()}
+    assert names == {"options.json", f"weights.{format}"}
 
 
 def test_a_repository_with_a_lexicon_is_loaded(repository, manylangs):
-    shutil.copytree(manylangs, repository, dirs_exist_ok=True)
+    shutil.copytree(manylangs, repository[0], dirs_exist_ok=True)
+    found = model_digest(load_bilm(f"hf://{NAME}"))  # the digest includes the lexicon
+    assert found == model_digest(load_bilm(manylangs))
 
-    check(f"hf://{REPOSITORY}", load_bilm(manylangs))  # the digest includes the lexicon
 
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("owner/other", "hf://owner/other does not exist on the Hugging Face Hub"),
-        (f"{REPOSITORY}@v2", "hf://owner/elmo-xx@v2 does not exist on the Hugging Face Hub"),
-        (REPOSITORY, "There is no .*options.json in .*elmo-xx"),
-        ("elmo", "is hf://owner/name. Received: 'hf://elmo'"),
-        ("owner/a--b..c", "is not a name on the Hugging Face Hub"),
-    ],
-)
-def test_repositories_that_cannot_be_loaded_raise_an_error(name, message, repository):
-    (repository / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
-
+def test_repositories_that_cannot_be_loaded_raise_an_error(repository, monkeypatch):
     for load in (load_bilm, load_language_model):
-        with pytest.raises((FileNotFoundError, ValueError), match=message):
-            load(f"hf://{name}")
-
-
-def test_connection_errors_suggest_a_manual_download(repository, monkeypatch):
-    def fail(*args, **kwargs):
-        raise RuntimeError("Server disconnected")
-
+        with pytest.raises(FileNotFoundError, match=r"There is no .*options.json in .*elmo-xx"):
+            load(f"hf://{NAME}")
+    monkeypatch.undo()
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(FileNotFoundError, match=r"not in the cache .* Download its files"):
-        load_bilm(f"hf://{REPOSITORY}")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    message = "cannot be downloaded: RuntimeError: Server disconnected.* Download its files"
-    with pytest.raises(FileNotFoundError, match=message):
-        load_bilm(f"hf://{REPOSITORY}")
+    for name, reason in ((NAME, "LocalEntryNotFoundError"), ("a--b..c", "HFValidationError")):
+        with pytest.raises(FileNotFoundError, match=f"Cannot download hf://{name}: {reason}"):
+            load_bilm(f"hf://{name}")

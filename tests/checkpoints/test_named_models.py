@@ -93,7 +93,9 @@ def test_models_of_the_nlpl_repository_are_loaded_by_number(
     assert [path.name for path in cache.iterdir()] == ["nlpl-212"]
     shutil.rmtree(cache)
     nlpl({"meta.json": "[]", "model.bin": "0"})
-    with pytest.raises(ValueError, match=r"is not an ELMo model: it holds meta.json, model.bin\."):
+    with pytest.raises(
+        ValueError, match=r"212\.zip is not an ELMo model: .* meta.json, model.bin\."
+    ):
         load_bilm("nlpl-212")
     assert not list(cache.iterdir())
 
@@ -107,21 +109,9 @@ def test_a_folder_takes_precedence_over_a_model_name(
     assert model_digest(load_bilm("original")) == model_digest(bilm)
 
 
-BUILT_IN = r"There is no checkpoint .*\. Did you mean the model 'small-en'\?"
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("small_en", BUILT_IN),
-        (Path("small-en"), BUILT_IN),
-        (("small-en", "small-en"), BUILT_IN),
-        ("bert", r"There is no checkpoint bert\. elmo-tf models lists the names"),
-        ("orignal", r"Did you mean the model 'original'\?"),
-    ],
-)
-def test_a_path_or_a_misspelled_name_gets_a_suggestion(path, message):
-    with pytest.raises(FileNotFoundError, match=message):
+@pytest.mark.parametrize("path", ["small_en", Path("small-en"), ("small-en", "small-en")])
+def test_the_error_of_an_unknown_name_lists_the_names(path):
+    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*Models: small-en"):
         load_bilm(path)
 
 

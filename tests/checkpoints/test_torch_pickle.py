@@ -24,14 +24,14 @@ def some_state(size=4):
 
 
 @WRITERS
-def test_tensors_are_read_exactly_and_may_share_a_storage_and_be_transposed(write, tmp_path):
+def test_tensors_are_read_exactly_and_may_share_a_storage(write, tmp_path):
     data, state = np.arange(12, dtype=np.float32), some_state()
-    rows, columns = Tensor("7", data, (2, 3), (3, 1), 6), Tensor("7", data, (3, 4), (1, 3))
-    write(tmp_path / "model.pkl", {**state, "rows": rows, "columns": columns})
+    rows, numbers = Tensor("7", data, (2, 3), (3, 1), 6), Tensor("7", data)
+    write(tmp_path / "model.pkl", {**state, "rows": rows, "numbers": numbers})
 
     found = read_state_dict(tmp_path / "model.pkl")
 
-    expected = {**state, "rows": data[6:].reshape(2, 3), "columns": data.reshape(4, 3).T}
+    expected = {**state, "rows": data[6:].reshape(2, 3), "numbers": data}
     assert list(found) == list(expected)
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array)
@@ -51,14 +51,17 @@ def test_tensors_are_read_exactly_and_may_share_a_storage_and_be_transposed(writ
         ((-1,), (1,), 0),
         ((2,), (-1,), 1),
         ((2, 2), (1,), 0),
+        ((3, 4), (1, 3), 0),  # transposed
         ((1,) * 70, (1,) * 70, 0),
     ],
 )
-def test_tensors_larger_than_their_data_are_refused(write, size, strides, offset, tmp_path):
+def test_tensors_that_are_larger_than_their_data_or_not_contiguous_are_refused(
+    write, size, strides, offset, tmp_path
+):
     data = np.zeros(12, np.float32)
     write(tmp_path / "model.pkl", {"huge": Tensor("0", data, size, strides, offset)})
 
-    message = r"model\.pkl as a state.*(shape of huge does not suit|a tensor needs)"
+    message = r"model\.pkl as a state.*(shape of huge does not suit|a tensor needs|contiguous)"
     with pytest.raises(ValueError, match=message):
         read_state_dict(tmp_path / "model.pkl")
 
@@ -174,7 +177,7 @@ def test_crafted_pickles_fail_fast_and_use_little_memory(opcodes, message, tmp_p
 
     assert re.search(rf"model\.pkl.*{message}", found)
     assert len(found) < 400
-    assert memory < 100 * len(opcodes) + 10**6
+    assert memory < 100 * len(opcodes) + 2 * 10**6
     assert time.process_time() - begin < 20
 
 
@@ -185,18 +188,6 @@ def test_a_crafted_list_of_storages_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="the list of its storages is wrong"):
         read_state_dict(tmp_path / "model.pkl")
-
-
-@WRITERS
-def test_many_copies_of_one_storage_are_refused(write, tmp_path):
-    data = np.zeros(10_000, np.float32)
-    views = {str(k): Tensor("0", data, (100, 100), (1, 100)) for k in range(50)}
-    write(tmp_path / "model.pkl", views)
-
-    message, memory = error_and_memory(tmp_path / "model.pkl")
-
-    assert "its tensors are larger than its data" in message
-    assert memory < 5 * data.nbytes
 
 
 def test_zip_entries_that_share_their_bytes_are_refused(tmp_path):
@@ -217,9 +208,9 @@ def test_zip_entries_that_share_their_bytes_are_refused(tmp_path):
 def test_files_that_are_not_state_dicts_are_refused(tmp_path):
     path = tmp_path / "model.pkl"
     for data, message in (
-        (b"", "it is empty"),
-        (pickle.dumps({"a": 1}), "it is of another format"),
-        (b"PK\x03\x04", "not a zip file"),
+        (b"", "its pickle is damaged"),
+        (pickle.dumps({"a": 1}), "the opcode FRAME"),
+        (pickle.dumps(3, 2) * 2, "it is of another format"),
     ):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=message):
@@ -232,8 +223,7 @@ def test_files_that_are_not_state_dicts_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("archive/constants.pkl", "", "TorchScript"),
-        ("other/x", "", r"no data\.pkl in its only folder"),
+        ("other/data.pkl", "", r"not one data\.pkl in a folder"),
         ("archive/byteorder", "big", "not little-endian"),
         ("archive/compressed", "a" * 99, "is compressed"),
     ],
@@ -242,7 +232,7 @@ def test_unsupported_zip_files_are_refused(name, content, message, tmp_path):
     zip_file(tmp_path / "model.pkl", some_state())
     with zipfile.ZipFile(tmp_path / "model.pkl") as archive:
         entries = {entry: archive.read(entry) for entry in archive.namelist()} | {name: content}
-    compression = zipfile.ZIP_DEFLATED if message == "is compressed" else zipfile.ZIP_STORED
+    compression = zipfile.ZIP_DEFLATED if "compressed" in name else zipfile.ZIP_STORED
     with zipfile.ZipFile(tmp_path / "model.pkl", "w", compression) as archive:
         for entry, data in entries.items():
             archive.writestr(entry, data)

@@ -98,10 +98,14 @@ def test_other_models_are_no_checkpoints(command, options):
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).touch()
 
-    for path in ("exported", "exported/1", "ner"):
+    for path, message in (
+        ("exported", "no *options.json in exported. (An exported model"),
+        ("exported/1", "no *options.json in exported/1."),
+        ("ner", "a task model is not a checkpoint"),
+    ):
         status, _, err = command("embed", path, "text.txt", "v.hdf5", *options)
         assert (status, len(err.splitlines())) == (1, 1)
-        assert f"There is no *options.json in {path}. (An exported model or a task model" in err
+        assert message in err
 
 
 @pytest.mark.slow

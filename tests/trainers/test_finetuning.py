@@ -110,7 +110,7 @@ def test_options_must_have_the_shape_of_the_starting_checkpoint(tmp_path, unchan
     options = json.loads((run.workdir / "options.json").read_text())
     options["lstm"]["dim"] = 17
     changes = {"start_from": run.workdir, "options": options, "workdir": tmp_path / "other"}
-    with pytest.raises(ValueError, match=r"another shape than .*: `lstm\.dim` is 13, not 17\."):
+    with pytest.raises(ValueError, match="another shape than the preset or options"):
         pretrain(PretrainConfig(**{**unchanged, **changes}))
     assert not (tmp_path / "other").exists()
 

@@ -60,7 +60,7 @@ def test_the_log_has_rates_and_seconds_and_tensorboard_has_the_log_and_perplexit
 
 def test_without_tensorboard_the_error_names_the_extra(tmp_path, settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ImportError, match="pip install 'tensorboard>="):
+    with pytest.raises(ImportError, match=r"pip install '.\[tensorboard\]'"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run", tensorboard=True))
     assert not (tmp_path / "run").exists()
 

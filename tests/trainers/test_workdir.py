@@ -53,7 +53,7 @@ def test_a_work_directory_of_another_run_or_with_a_wildcard_is_refused(tmp_path,
         ({"vocab": "nowhere.txt"}, FileNotFoundError, "nowhere.txt"),
         ({"start_from": "nowhere"}, FileNotFoundError, "nowhere"),
         ({"batch_size": 400}, ValueError, "too few for one step of batch_size 400 by unroll 25"),
-        ({"options": {"lstm": {"dims": 3}}}, ValueError, "`lstm.dim` is missing"),
+        ({"options": {"lstm": {"dims": 3}}}, ValueError, "`lstm.dim`: Input should be"),
     ],
 )
 def test_invalid_input_raises_an_error_before_files_are_changed(

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
-from elmo_tf.progress import progress
+from elmo_tf.lazy import require_extra
+from elmo_tf.logs import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.ensemble import Ensemble
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
@@ -57,7 +57,7 @@ def evaluate_task(
         FileNotFoundError: the model or a file is missing.
         ValueError: a file is wrong, or has a label that the model does not know; the message names
             the line.
-        MissingExtraError: the packages of the extra `tasks` are not installed.
+        ImportError: the packages of the extra `tasks` are not installed.
     """
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)

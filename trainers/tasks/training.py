@@ -18,10 +18,10 @@ from absl import logging
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
-from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
+from elmo_tf.lazy import require_extra
+from elmo_tf.logs import progress
 from elmo_tf.models.bilm import model_digest
-from elmo_tf.progress import progress
 from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER, TaskConfig
 from elmo_tf.tasks.registry import TASKS
@@ -65,7 +65,7 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
         ValueError: a file is wrong (the message names the line), or a run is resumed with other
             settings, data or another biLM.
         FloatingPointError: the loss is not finite.
-        MissingExtraError: the packages of the extra `tasks` are not installed.
+        ImportError: the packages of the extra `tasks` are not installed.
         OSError: a file cannot be read or written.
     """
     record = train_model(config, TASKS[config.task]())
@@ -270,7 +270,7 @@ class _Epochs(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.average.update(self.model.optimizer.iterations - 1)
-        self._meter.note(f"loss {logs['loss']:.4f}")
+        self._meter.set_postfix_str(f"loss {logs['loss']:.4f}", refresh=False)
         self._meter.update(1)
 
     def on_epoch_end(self, epoch, logs=None):

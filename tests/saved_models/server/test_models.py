@@ -109,7 +109,7 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
         ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
         (
             "small_en",
-            r"serve small_en: neither a checkpoint.*Did you mean the model 'small-en'",
+            r"serve small_en: neither a checkpoint.*Models: small-en",
         ),
         (
             "empty",

@@ -101,7 +101,7 @@ def test_a_work_directory_in_use_is_refused_before_a_file_changes(run, workdir, 
         run("coref", workdir, batch_size=32, model_options=("max_width=0",), overwrite=True)
     assert {path: path.stat().st_mtime_ns for path in workdir.iterdir()} == before
     (tmp_path / "state.npz").rename(workdir / "state.npz")
-    with pytest.raises(ValueError, match=r"dropout was 0\.0, is 0\.5"):
+    with pytest.raises(ValueError, match=r"dropout was 0\.0"):
         run("ner", workdir, has_elmo=False, dropout=0.5, resume=True)
     with (
         locked_directory(workdir, ""),
