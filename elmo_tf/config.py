@@ -45,9 +45,6 @@ class LexiconConfig:
         num_words: int >= 0. 0 for characters alone.
         word_dim: int. Width of the word embeddings, at least 1 if there are words, else 0.
 
-    Raises:
-        ValueError: a value is out of range.
-
     Source: ELMoForManyLangs (Che et al. 2018).
     """
 
@@ -101,10 +98,7 @@ class CharCNNConfig:
         # Training configurations of the original have 261, published checkpoints 262 (with id 0).
         count = found.pop("n_characters", NUM_CHARACTERS)
         if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
-            raise ValueError(
-                f"`n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (256 bytes and "
-                f"the special characters). Received: {count!r}"
-            )
+            raise ValueError(f"`n_characters` must be 261 or 262. Received: {count!r}")
         return found | {"embedding.dim": embedding["dim"]}
 
     def __post_init__(self):
@@ -211,15 +205,9 @@ class BiLMConfig:
 
     def __post_init__(self):
         if self.char_cnn is None and self.num_tokens is None:
-            raise ValueError(
-                "`n_tokens_vocab` is missing: without `char_cnn`, it is required as the number of "
-                "rows of the token embedding table."
-            )
+            raise ValueError("`n_tokens_vocab` is missing: it is required without `char_cnn`.")
         if self.tie_softmax and self.char_cnn is not None:
-            raise ValueError(
-                "`share_embedding_softmax` requires a token embedding table: remove `char_cnn` or "
-                "`share_embedding_softmax`."
-            )
+            raise ValueError("`share_embedding_softmax` and `char_cnn` exclude each other.")
 
     @property
     def num_directions(self) -> int:
@@ -277,16 +265,12 @@ class BiLMConfig:
             if self.char_cnn.lexicon is None:
                 del char_cnn["lexicon"]
                 char_cnn["n_characters"] = NUM_CHARACTERS + 1
-        return {key: value for key, value in options.items() if value != _UNWRITTEN.get(key, ...)}
+        # The published files have no key of these with its default.
+        defaults = {"char_cnn": None, "n_tokens_vocab": None}
+        defaults |= {"bidirectional": True, "share_embedding_softmax": False}
+        return {key: value for key, value in options.items() if value != defaults.get(key, ...)}
 
 
-# The published files have no key of these with its default.
-_UNWRITTEN = {
-    "char_cnn": None,
-    "n_tokens_vocab": None,
-    "bidirectional": True,
-    "share_embedding_softmax": False,
-}
 _FORMAT = pydantic.TypeAdapter(BiLMConfig)
 
 PRESETS = {

@@ -14,12 +14,11 @@ from tqdm import tqdm
 _PACKAGE = Path(__file__).resolve().parent
 # In a checkout, two of its packages are in sibling directories.
 _OURS = (_PACKAGE, _PACKAGE.parent / "trainers", _PACKAGE.parent / "saved_models")
-_INTERVAL = 10.0  # seconds between two plain lines
-_KNOWN_TOTAL = (
-    "{desc}: {n_fmt}/{total_fmt} ({percentage:.0f}%), {rate_noinv_fmt}, {elapsed} elapsed, "
-    "{remaining} left{postfix}"
+_LINE = (
+    "{desc}: {n_fmt}/{total_fmt}, {rate_noinv_fmt}, {elapsed} elapsed, {remaining} left{postfix}"
 )
-_UNKNOWN_TOTAL = "{desc}: {n_fmt}, {rate_noinv_fmt}, {elapsed} elapsed{postfix}"
+# 10 seconds between two lines; the average rate.
+_PLAIN = {"delay": 10.0, "mininterval": 10.0, "miniters": 1, "smoothing": 0}
 
 _warned: set[str] = set()
 
@@ -66,7 +65,10 @@ def progress(
 
     `total` is None if it is unknown; `unit` is a plural; `initial` units are already done.
     """
-    meter = tqdm if sys.stderr.isatty() else _PlainMeter
+    meter, options = tqdm, {}
+    if not sys.stderr.isatty():
+        line = _LINE if total else _LINE.replace(", {remaining} left", "")
+        meter, options = _PlainMeter, _PLAIN | {"bar_format": line}
     return meter(
         total=total,
         desc=description,
@@ -75,6 +77,7 @@ def progress(
         initial=initial,
         dynamic_ncols=True,
         disable=not shown,
+        **options,
     )
 
 
@@ -88,17 +91,6 @@ def progress_over(items: Iterable[Any], total: int | None, description: str, uni
 
 class _PlainMeter(tqdm):
     monitor_interval = 0  # no thread
-
-    def __init__(self, total: int | None, **kwargs):
-        super().__init__(
-            total=total,
-            bar_format=_KNOWN_TOTAL if total else _UNKNOWN_TOTAL,
-            delay=_INTERVAL,
-            mininterval=_INTERVAL,
-            miniters=1,
-            smoothing=0,  # the average rate
-            **kwargs,
-        )
 
     def display(self, *arguments: object) -> None:
         print(" ".join(str(self).split()), file=self.fp, flush=True)  # tqdm pads the rate

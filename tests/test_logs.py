@@ -66,8 +66,8 @@ def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
 
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == [
-        "reading: 200/400 (50%)",
-        "reading: 400/400 (100%)",
+        "reading: 200/400",
+        "reading: 400/400",
     ]
     assert "16.67 tokens/s" in lines[0]
     assert "00:12 elapsed" in lines[0]
@@ -77,9 +77,9 @@ def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
 @pytest.mark.parametrize(
     ("total", "initial", "line"),
     [
-        (None, 0, "reading: 20.0, 2.00 tokens/s, 00:10 elapsed"),
+        (None, 0, "reading: 20.0/?, 2.00 tokens/s, 00:10 elapsed"),
         # Initial units count for the total, but not for the rate.
-        (100, 60, "reading: 80/100 (80%), 2.00 tokens/s, 00:10 elapsed, 00:10 left"),
+        (100, 60, "reading: 80/100, 2.00 tokens/s, 00:10 elapsed, 00:10 left"),
     ],
 )
 def test_a_line_depends_on_the_total_and_the_initial_units(clock, capsys, total, initial, line):
