@@ -185,12 +185,12 @@ def test_wrong_text_is_refused_by_all_commands(command, trained, arguments):
 
 @pytest.mark.parametrize("arguments", TEXT_READERS)
 def test_suspicious_lines_are_reported_by_all_commands(command, trained, caplog, arguments):
-    lines = b"caf\xe9", b"\xff\xfea\0", b"<S> the dog", "the\u00a0cat sat".encode()
+    lines = b"caf\xe9", b"\xff\xfea\0", b"<S> the dog", b"the cat sat"
     Path("odd.txt").write_bytes(b"\n".join(lines) + b"\n" + b"the cat\n" * 100)
     arguments = [part.format(run=trained, text="odd.txt") for part in arguments]
     command(*arguments, *(("--steps", "1", "--batch-size", "2") if arguments[0] == "train" else ()))
     (report,) = [line for line in caplog.messages if line.startswith("Suspicious lines: ")]
-    for kind in ("2 with invalid UTF-8", "1 with NUL bytes", "1 with a token <S>", "U+00A0"):
+    for kind in ("2 with invalid UTF-8", "1 with NUL bytes", "1 with a token <S>"):
         assert kind in report
 
 
