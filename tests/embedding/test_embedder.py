@@ -183,7 +183,7 @@ def test_strings_bytes_and_lone_surrogates_give_the_same_vectors(embedder):
 
 def test_progress_is_shown_on_request(embedder, capsys):
     embedder.encode(["a", "b"], show_progress_bar=True)
-    assert "embedding: 2/2 (100%)" in capsys.readouterr().err
+    assert "embedding: 2/2, " in capsys.readouterr().err
 
     embedder.encode(["a", "b"])
     assert capsys.readouterr().err == ""
