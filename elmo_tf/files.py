@@ -1,7 +1,4 @@
-"""Atomic writing of files and directories, and checks of output paths.
-
-Other errors, such as of a directory that is not writable, are Python's.
-"""
+"""Atomic writing of files and directories, and checks of output paths."""
 
 import contextlib
 import fcntl
