@@ -32,7 +32,7 @@ class WordEmbedding(keras.layers.Layer):
             and cost no training time. None trains all. Defaults to None.
 
     Call arguments:
-        tokens: string (batch, token), padded with `""`, or the result of `preprocess`.
+        tokens: string (batch, token), padded with `""`.
 
     Returns:
         float (batch, token, dim), zeros for `""`.
@@ -123,12 +123,9 @@ class WordEmbedding(keras.layers.Layer):
             shape = (num_fixed, self.dim)
             self.fixed = self.add_weight(shape, name="fixed", trainable=False, **options)
 
-    def preprocess(self, tokens: tf.Tensor) -> tf.Tensor:
-        """The ids of tokens, int32 of their shape: 0 for `""`, 1 for an unknown word."""
-        return ops.cast(self.lookup(_lowered(tokens) if self.lowercase else tokens), "int32")
-
     def call(self, tokens):
-        ids = self.preprocess(tokens) if tokens.dtype == tf.string else tokens
+        # 0 for `""`, 1 for an unknown word.
+        ids = ops.cast(self.lookup(_lowered(tokens) if self.lowercase else tokens), "int32")
         # Gather each row once: optimizers square the gradients of duplicates before adding them.
         distinct, index = tf.unique(tf.reshape(ids, (-1,)))
         rows = ops.cast(self._rows(distinct), self.compute_dtype)
@@ -192,7 +189,7 @@ class CharacterEmbedding(keras.layers.Layer):
         max_chars: int >= 3. See `elmo_tf.char_ids`. Defaults to 50.
 
     Call arguments:
-        tokens: string (batch, token), padded with `""`, or the result of `preprocess`.
+        tokens: string (batch, token), padded with `""`.
 
     Returns:
         float (batch, token, number of filters), zeros for `""`.
@@ -226,12 +223,8 @@ class CharacterEmbedding(keras.layers.Layer):
     def build(self, input_shape):
         self.char_cnn.build((None, self.max_chars))
 
-    def preprocess(self, tokens: tf.Tensor) -> tf.Tensor:
-        """The char ids of tokens, int32 (batch, token, max_chars); zeros for `""`."""
-        return char_ids(tokens, self.max_chars)
-
     def call(self, tokens):
-        ids = self.preprocess(tokens) if tokens.dtype == tf.string else tokens
+        ids = char_ids(tokens, self.max_chars)  # (batch, token, char)
         # Encode each distinct token once. The added zeros make sure that there is a row.
         flat = tf.pad(tf.reshape(ids, (-1, self.max_chars)), [[1, 0], [0, 0]])
         distinct, index = distinct_rows(flat)
@@ -240,8 +233,7 @@ class CharacterEmbedding(keras.layers.Layer):
         return tf.gather(rows, tf.reshape(index[1:], tf.shape(ids)[:-1]))
 
     def compute_output_spec(self, tokens):
-        shape = tokens.shape if tokens.dtype == "string" else tokens.shape[:-1]
-        shape = self.char_cnn.compute_output_shape((*shape, self.max_chars))
+        shape = self.char_cnn.compute_output_shape((*tokens.shape, self.max_chars))
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self):

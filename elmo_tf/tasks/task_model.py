@@ -26,8 +26,7 @@ class TaskModel(TextModel):
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
     `fit`, `evaluate` and `predict` also take lists, arrays and columns (pandas, pyarrow) of texts
-    and of targets, and `class_weight` by label. On several devices (`tf.distribute`), they
-    preprocess texts before these are distributed.
+    and of targets, and `class_weight` by label.
 
     Subclasses set `texts`, the names of their texts; `features`, the shapes and dtypes of their
     other inputs by name; and `listed`, the names of the predictions that `as_lists` needs. Their
@@ -42,8 +41,7 @@ class TaskModel(TextModel):
             (batch, token) padded with `""`; a tuple of such batches and of `features` if the model
             reads several inputs; or a dict by the names in `texts` and `features`. The dict may
             also hold precomputed layers of a frozen biLM, float (batch, layer, token, feature),
-            with the key "layers", or "premise_layers" for the text "premise" of several. The
-            result of `preprocess` is accepted too.
+            with the key "layers", or "premise_layers" for the text "premise" of several.
         training: bool. Defaults to False.
 
     Raises:

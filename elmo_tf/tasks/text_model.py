@@ -11,7 +11,6 @@ import tensorflow as tf
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.characters import string_tensor
-from elmo_tf.text.corpus import prefetch
 from elmo_tf.text.inputs import (
     TO_LIST,
     checked,
@@ -30,9 +29,7 @@ _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of t
 class TextModel(keras.Model, abc.ABC):
     """The inputs of a `TaskModel`, and its `fit`, `evaluate` and `predict`.
 
-    These are those of Keras, which accepts neither lists of strings nor, on several devices,
-    tensors of strings: lists become tensors, and on several devices strings are preprocessed. The
-    first batch must then have as many examples for each device.
+    These are those of Keras, which does not accept lists of strings: they become tensors.
 
     Subclasses set `texts`, the names of their texts, and `features`, the shapes and dtypes of their
     other inputs by name.
@@ -110,41 +107,27 @@ class TextModel(keras.Model, abc.ABC):
         return dict(zip(needed, inputs, strict=True))
 
     def _tokens(self, inputs: Any) -> Any:
-        """A text as string (batch, token), or as `preprocess` returns it."""
+        """A text as string (batch, token)."""
         if isinstance(inputs, keras.KerasTensor):
-            if len(inputs.shape) != (2 if inputs.dtype == "string" else 3):
+            if len(inputs.shape) != 2 or inputs.dtype != "string":
                 raise ValueError(
-                    "A symbolic input must be tokens, keras.Input((None,), dtype='string'), or the "
-                    "result of `preprocess`. "
+                    "A symbolic input must be tokens, keras.Input((None,), dtype='string'). "
                     f"Received: {inputs.dtype} of shape {tuple(inputs.shape)}."
                 )
             return inputs
         inputs, _ = checked_inputs(inputs, None)
-        if inputs.dtype == tf.string:
-            return token_batch(inputs, None)[0]
-        shape = (None, None, self.token_vectors.num_ids)
-        if not tf.TensorShape(shape).is_compatible_with(inputs.shape):
+        if inputs.dtype != tf.string:
             raise TypeError(
-                "The inputs of a task model must be strings: sentences or tokens; or the result of "
-                f"its `preprocess`, int32 (batch, token, {shape[-1]}). "
+                "The inputs of a task model must be strings: sentences or tokens. "
                 f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
             )
-        return inputs
+        return token_batch(inputs, None)[0]
 
     def with_layers(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """The result of `named_inputs` with the layers of the biLM for all texts, if there is one.
-
-        Raises:
-            TypeError: a text is not a string.
-        """
+        """The result of `named_inputs` with the layers of the biLM, if there is one."""
         inputs = dict(inputs)
         for text in self.texts:
             name = self.layers_name(text)
-            if inputs[text].dtype != tf.string:
-                raise TypeError(
-                    "Models that predict together read strings: each has its own words. "
-                    f"Received: {inputs[text].dtype.name}."
-                )
             if self.elmo is not None and name not in inputs:
                 lengths = count_tokens(is_token(inputs[text]))
                 inputs[name] = self.elmo.bilm(inputs[text], lengths=lengths)["layers"]
@@ -172,33 +155,6 @@ class TextModel(keras.Model, abc.ABC):
     def layers_name(self, text: str) -> str:
         """The key of the input with the precomputed layers of a text."""
         return _LAYERS if len(self.texts) == 1 else f"{text}_{_LAYERS}"
-
-    @tf.autograph.experimental.do_not_convert
-    def preprocess(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Converts a batch to integers, for `dataset.map(model.preprocess)`.
-
-        With `cache()` after it, each text is converted once, and not in each epoch.
-
-        Args:
-            x: the inputs of a call.
-            y, sample_weight: see `fit`.
-
-        Returns:
-            The inputs by name: int32 (batch, token, id) for each text, and the other inputs, int32
-            instead of strings. With `y`, a tuple `(x, y)` or `(x, y, sample_weight)`.
-
-        Raises:
-            TypeError: an embedding has no method `preprocess`, see `TokenVectors`.
-        """
-        inputs = self.named_inputs(x)
-        for text in self.texts:
-            if inputs[text].dtype == tf.string:
-                inputs[text] = self.token_vectors.preprocess(inputs[text])
-        if y is not None:
-            y = self.targets(y)
-        if isinstance(y, tf.RaggedTensor):
-            y = y.to_tensor(NO_TAG)
-        return keras.utils.pack_x_y_sample_weight(inputs, y, sample_weight)
 
     def as_graph(
         self, predictions: Callable[[Any], dict[str, tf.Tensor]]
@@ -247,8 +203,7 @@ class TextModel(keras.Model, abc.ABC):
     def make_train_function(self, force=False):
         # If the optimizer is built in the first step, the step is traced twice.
         if self.optimizer is not None and not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
+            self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
 
     def train_step(self, data):
@@ -268,16 +223,7 @@ class TextModel(keras.Model, abc.ABC):
             losses *= checked(weights, sizes[0] == sizes[1], message, *sizes)
         total, count = tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)
         penalties = tf.add_n([tf.cast(penalty, losses.dtype) for penalty in (0.0, *self.losses)])
-        mean = total / tf.maximum(count, 1) + penalties
-        replica = tf.distribute.get_replica_context()
-        if replica is None or replica.num_replicas_in_sync == 1:
-            return mean
-        # Keras adds the gradients of all devices: together, those of the mean over all examples. It
-        # reports the sum of the losses, each weighted by the number of the device's examples.
-        num_devices = tf.cast(replica.num_replicas_in_sync, losses.dtype)
-        all_examples = replica.all_reduce(tf.distribute.ReduceOp.SUM, count)
-        share = total / tf.maximum(all_examples, 1) + penalties / num_devices
-        return share + tf.stop_gradient(mean / num_devices - share)
+        return total / tf.maximum(count, 1) + penalties
 
     def _by_index(self, class_weight: Mapping[Any, float]) -> Mapping[int, float]:
         """`class_weight` with indices of labels as its keys."""
@@ -285,18 +231,12 @@ class TextModel(keras.Model, abc.ABC):
 
     def _ready(self, x: Any, y: Any = None, sample_weight: Any = None) -> tuple[Any, Any, Any]:
         """The arguments for Keras."""
-        several_devices = self.distribute_strategy.num_replicas_in_sync > 1
-        if isinstance(x, tf.data.Dataset):
-            return prefetch(x.map(self.preprocess), 2) if several_devices else x, y, sample_weight
         if not _is_array(x):
             return x, y, sample_weight
         x = {name: _as_tensor(values, name) for name, values in self._by_name(x).items()}
         y = None if y is None else self.targets(_as_tensor(y, "y"))
         if sample_weight is not None:
             sample_weight = _as_tensor(sample_weight, "sample_weight")
-        if several_devices:
-            x = self.preprocess(x)
-            y = y.to_tensor(NO_TAG) if isinstance(y, tf.RaggedTensor) else y
         return x, y, sample_weight
 
 
@@ -304,7 +244,8 @@ def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:
     if isinstance(value, keras.KerasTensor):
         return value
     value = tf.convert_to_tensor(value, dtype_hint=spec.dtype)  # for an empty list
-    if value.dtype.is_integer:  # of strings after `preprocess`
+    # int32: strings that a model of documents has looked up
+    if value.dtype.is_integer:
         value = tf.cast(value, tf.int32)
     if value.dtype not in (spec.dtype, tf.int32) or not spec.shape.is_compatible_with(value.shape):
         raise ValueError(

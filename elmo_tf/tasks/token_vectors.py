@@ -1,11 +1,9 @@
 """The input of task models: tokens ─► [embeddings of words and characters; ELMo]."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from elmo_tf.layers.weights import set_attributes
@@ -20,16 +18,14 @@ class TokenVectors(keras.layers.Layer):
 
     Args:
         embeddings: layers from string (batch, token) to float (batch, token, feature), such as
-            `WordEmbedding` and `CharacterEmbedding`. For `preprocess` they need a method
-            `preprocess`, from these strings to int32 (batch, token) or (batch, token, id), and must
-            also read its result.
+            `WordEmbedding` and `CharacterEmbedding`.
         elmo: an `Elmo` or None.
         placement: where the task model concatenates ELMo: "input", with the embeddings; "output",
             with the output of its LSTM; "both", with separate mixes if `elmo` has two; "none".
             Defaults to "input".
 
     Call arguments:
-        tokens: string (batch, token), padded with `""`, or the result of `preprocess`.
+        tokens: string (batch, token), padded with `""`.
         layers: float (batch, layer, token, feature). Precomputed layers of the biLM; None computes
             them. Defaults to None.
         training: bool. Defaults to False.
@@ -88,63 +84,12 @@ class TokenVectors(keras.layers.Layer):
                 "both."
             )
 
-    def preprocess(self, tokens: tf.Tensor) -> tf.Tensor:
-        """Converts tokens to integers that a call also reads.
-
-        Args:
-            tokens: string (batch, token), padded with `""`.
-
-        Returns:
-            int32 (batch, token, num_ids): 1 for a token, then the ids that each embedding and ELMo
-            read; zeros for `""`.
-
-        Raises:
-            TypeError: an embedding has no method `preprocess`.
-        """
-        ids = [tf.cast(is_token(tokens), tf.int32), *self._ids(tokens)]
-        return tf.concat([each if len(each.shape) > 2 else each[..., None] for each in ids], -1)
-
-    def _ids(self, tokens: tf.Tensor) -> list[tf.Tensor]:
-        for layer in self._readers:
-            if not hasattr(layer, "preprocess"):
-                raise TypeError(
-                    f"The embedding {layer.name} reads only strings. To preprocess them, it needs "
-                    "a method `preprocess`, see `TokenVectors`. Without it, the model can be "
-                    "trained on strings and one device."
-                )
-        return [layer.preprocess(tokens) for layer in self._readers]
-
-    @property
-    def _readers(self) -> list[keras.layers.Layer]:
-        """The layers that read tokens."""
-        return [*self.embeddings, *([self.elmo] if isinstance(self.elmo, Elmo) else [])]
-
-    @functools.cached_property
-    def _id_shapes(self) -> list[tf.TensorShape]:
-        """The shape of the ids of a token, for each layer: () or (id,)."""
-        with tf.init_scope():
-            return [ids.shape[2:] for ids in self._ids(tf.constant([["a"]]))]
-
-    @property
-    def num_ids(self) -> int:
-        """The number of ids of a token in the result of `preprocess`."""
-        return 1 + sum(shape.num_elements() for shape in self._id_shapes)
-
-    def _parts(self, tokens: tf.Tensor) -> list[tf.Tensor]:
-        """What each layer reads: the strings, or its part of the result of `preprocess`."""
-        if tokens.dtype == tf.string:
-            return [tokens] * len(self._readers)
-        shapes = self._id_shapes
-        parts = tf.split(tokens, [1, *(shape.num_elements() for shape in shapes)], axis=-1)[1:]
-        return [p if shape.rank else p[..., 0] for p, shape in zip(parts, shapes, strict=True)]
-
     def call(self, tokens, layers=None, training=False):
         mask = is_token(tokens)
-        read = self._parts(tokens)
-        parts = [embed(each) for embed, each in zip(self.embeddings, read, strict=False)]
+        parts = [embed(tokens) for embed in self.embeddings]
         elmo = None
         if self.elmo is not None:
-            elmo = self._mixes(read[-1] if read else tokens, layers, mask, training)
+            elmo = self._mixes(tokens, layers, mask, training)
             if self.placement in ("input", "both"):
                 parts.append(elmo[0])
         vectors = {"input": ops.concatenate(parts, axis=-1), "mask": mask}

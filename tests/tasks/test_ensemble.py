@@ -147,5 +147,3 @@ def test_members_that_differ_are_refused_by_name(bilm):
         Ensemble([])
     with pytest.raises(TypeError, match="must be task models, not 'ner'"):
         Ensemble(["ner"])
-    with pytest.raises(TypeError, match="Models that predict together read strings"):
-        Ensemble([model]).predictions(model.preprocess(SENTENCES))

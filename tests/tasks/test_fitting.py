@@ -1,21 +1,12 @@
-"""`fit` and `evaluate` of task models: lists of texts and labels, and several devices."""
-
-import json
-import subprocess
-import sys
-import types
-from pathlib import Path
+"""`fit` and `evaluate` of task models: lists of texts and labels."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks import BiLSTMClassifier
 from task_models import (
     SENTENCES,
-    documents,
-    embeddings,
     every_kind,
     label_lists,
     new_model,
@@ -77,51 +68,8 @@ def test_lists_are_trained_on_as_users_of_keras_expect():
         model.fit(SENTENCES, y, class_weight={"fair": 2}, verbose=0)
 
 
-def test_an_embedding_that_reads_only_strings_cannot_be_preprocessed():
-    class Length(keras.layers.Layer):
-        def call(self, tokens):
-            return tf.cast(tf.strings.length(tokens), tf.float32)[..., None]
-
-    model = BiLSTMClassifier(["bad", "good"], [Length(), *embeddings()], units=3)
-    model.compile("sgd", run_eagerly=True)
-    model.fit(SENTENCES, ["bad", "good", "good", "bad"], verbose=0)
-    with pytest.raises(TypeError, match=r"length reads only strings. .* method `preprocess`"):
-        model.preprocess(SENTENCES)
-
-
-@pytest.fixture(scope="module")
-def losses_on_devices(checkpoint_directory, request):
-    """For each kind the losses of a few steps: on one device, and on two."""
-    kinds = [
-        item.callspec.params["kind"]
-        for item in request.session.items
-        if "losses_on_devices" in getattr(item, "fixturenames", ())
-    ]
-    script = Path(__file__).parent.parent / "two_devices.py"
-    command = [sys.executable, script, checkpoint_directory, *kinds]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-@pytest.mark.more
-@every_kind
-def test_two_devices_train_as_one_does(kind, losses_on_devices):
-    one, two = losses_on_devices[kind]
-    assert len(set(one)) == len(one)  # each epoch changes the weights
-    np.testing.assert_allclose(two, one, rtol=1e-5)
-
-
 def test_class_weights_are_only_for_models_with_one_label_per_example():
     model = new_model("tagger")
     model.compile("sgd")
     with pytest.raises(ValueError, match="`class_weight` needs a model with one label per example"):
         model.fit(padded(SENTENCES), truth("tagger"), class_weight={0: 0.5, 1: 1, 2: 1})
-
-
-def test_a_coreference_model_refuses_several_devices(monkeypatch):
-    model = new_model("coref")
-    several = types.SimpleNamespace(num_replicas_in_sync=2)
-    monkeypatch.setattr(type(model), "distribute_strategy", several)
-    with pytest.raises(ValueError, match="is trained on one device"):
-        model.evaluate(documents())

@@ -125,13 +125,10 @@ def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm
         assert both.propositions([""]) == [[]]
 
 
-def test_plain_sentences_need_a_tagger_of_predicates_and_strings():
+def test_plain_sentences_need_a_tagger_of_predicates():
     model = new_model("srl")
     with pytest.raises(ValueError, match=r"label V\. Labels: O, B-X, I-X"):
         PropositionTagger(new_model("tagger"), model)
-    tagger = new_model("tagger", labels=["V"], scheme=None)
-    with pytest.raises(TypeError, match=r"its own words\. Received: int32"):
-        PropositionTagger(tagger, model).propositions(tagger.preprocess(SENTENCES))
 
 
 def test_invalid_inputs_are_refused(random_model):

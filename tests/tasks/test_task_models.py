@@ -158,7 +158,6 @@ def test_saving_and_loading_keeps_settings_and_outputs(kind, shared_model, keras
     for name in set(inspect.signature(type(model)).parameters) - {"embeddings", "elmo", "kwargs"}:
         assert loaded.get_config()[name] == model.get_config()[name]
     assert_close(loaded(inputs), model(inputs))
-    assert_close(loaded.preprocess(inputs), model.preprocess(inputs))
     predictions = model.predictions(inputs)
     for name, values in loaded.predictions(inputs).items():
         np.testing.assert_array_equal(values, predictions[name])
@@ -267,35 +266,6 @@ def test_a_column_of_sample_weights_has_one_weight_per_example():
     np.testing.assert_allclose(loss, (losses[0] + 3 * losses[3]) / 4, rtol=1e-5)
     with pytest.raises(ValueError, match=r"one weight per example. Weights and examples: 8, 4"):
         model.compute_loss(y=y, y_pred=outputs, sample_weight=np.ones((4, 2)))
-
-
-@every_model
-def test_preprocessed_inputs_give_the_same(kind, bilm, word_bilm, shared_model):
-    own_words = new_model(kind, word_bilm)
-    for model in (shared_model(kind), own_words):
-        inputs = some_inputs(kind, SENTENCES)
-        if kind == "coref":
-            speakers = padded(SENTENCES)  # each token has its own
-            inputs = {"tokens": SENTENCES, "speakers": speakers, "genre": ["web"]}
-        # In a graph of a dataset, by batches of which the last is smaller.
-        batches = tf.data.Dataset.from_tensors(model.named_inputs(inputs))
-        if kind != "coref":
-            batches = batches.unbatch().batch(3)
-        batches = list(batches.map(model.preprocess))
-
-        whole = model.preprocess(inputs)
-
-        assert all(tensor.dtype == tf.int32 for tensor in whole.values())
-        assert_close(model(whole), model(inputs), atol=1e-6)
-        assert_close(model.preprocess(whole), whole)
-        if model is own_words:
-            continue
-        parts = [model.predictions(batch) for batch in batches]
-        predicted = model.predictions(inputs)
-        for name, values in predicted.items():
-            if name != "answer":  # consists of strings
-                found = [row for part in parts for row in part[name]]
-                check_same_rows(found, values)
 
 
 @every_kind

@@ -152,14 +152,6 @@ class CoreferenceModel(TaskModel):
     def _by_name(self, inputs):
         return dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
 
-    def _ready(self, *data):
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            raise ValueError(
-                "A CoreferenceModel is trained on one device: a batch is one document, which Keras "
-                "would divide among several."
-            )
-        return super()._ready(*data)
-
     def named_inputs(self, inputs):
         """See `TaskModel`. Speakers and genre become int32, 0 for unknown."""
         inputs = self._by_name(inputs)

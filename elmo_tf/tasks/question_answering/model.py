@@ -215,16 +215,15 @@ class BiDAF(TaskModel):
 
         Returns:
             A dict: "answer_start" and "answer_end", int32 (batch,), the first and the last token of
-            the answer; "answer", string (batch,), its tokens joined by spaces, unless the inputs
-            are preprocessed; "probability", float32 (batch,), of the answer among all spans of at
-            most `max_answer` tokens. For a passage without tokens: 0, 0, `""` and 0.
+            the answer; "answer", string (batch,), its tokens joined by spaces; "probability",
+            float32 (batch,), of the answer among all spans of at most `max_answer` tokens. For a
+            passage without tokens: 0, 0, `""` and 0.
         """
         tokens = inputs["passage"]
         start, end, probability = best_spans(outputs, is_token(tokens), self.settings["max_answer"])
-        predicted = {"answer_start": start, "answer_end": end, "probability": probability}
-        if tokens.dtype == tf.string:
-            predicted["answer"] = _joined_tokens(tokens, start, end)
-        return predicted
+        answer = _joined_tokens(tokens, start, end)
+        places = {"answer_start": start, "answer_end": end}
+        return {**places, "probability": probability, "answer": answer}
 
     def answer_spans(self, inputs: Any) -> list[tuple[int, int]]:
         """Predicts the first and the last token of each answer.
