@@ -60,12 +60,10 @@ class Client:
             not close.
         model: name of the model on the server.
         timeout: seconds for a call, including all its requests and retries; `None` means no limit.
-        version: of the model; `None` means the server's default.
         batch_size: int >= 1. Maximum number of sentences per request; longer lists are split.
         batch_tokens: int >= 1. Maximum number of tokens per request, with padding.
         retries: 0 … 4, while the server is unavailable, with exponential backoff. A channel keeps
             its own retries.
-        headers: sent with every request, such as `{"authorization": "Bearer …"}`.
 
     Raises:
         ValueError: `address` is malformed, or another argument is out of range.
@@ -82,12 +80,10 @@ class Client:
         address: str | grpc.Channel,
         model: str = "elmo",
         timeout: float | None = 60.0,
-        version: int | None = None,
         *,
         batch_size: int = 64,
         batch_tokens: int = 4096,
         retries: int = _MAX_RETRIES,
-        headers: Mapping[str, str] | None = None,
     ):
         if min(batch_size, batch_tokens) < 1:
             raise ValueError(
@@ -97,12 +93,9 @@ class Client:
         self.address = address
         self.timeout = timeout
         self._spec = model_pb2.ModelSpec(name=model)
-        if version is not None:
-            self._spec.version.value = version
         self._is_own_channel = isinstance(address, str)
         self._channel = _open_channel(address, retries) if self._is_own_channel else address
         self._service = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._headers = [(name.lower(), value) for name, value in (headers or {}).items()]
         self._limits = batch_size, batch_tokens
         # Empty if the server returns none.
         self._signatures: Mapping[str, meta_graph_pb2.SignatureDef] | None = None
@@ -149,25 +142,6 @@ class Client:
         ]
         return joined(self._answers(requests, deadline), wanted, of_tokens)
 
-    def metadata(self) -> dict[str, Any]:
-        """Returns the version and its signatures.
-
-        Returns:
-            `version`, an int, and `signatures`, a dict from their names to `inputs` and `outputs`.
-            Each of these is a dict from names to `dtype` ("string") and `shape` ([None], or None
-            if the rank is unknown).
-
-        Raises:
-            ServerError: the server is unreachable, or has rejected the request.
-        """
-        version, known = self._metadata(self._deadline())
-        signatures = {
-            name: {"inputs": _described(signature.inputs), "outputs": _described(signature.outputs)}
-            for name, signature in sorted(known.items())
-            if signature.method_name  # signatures that only initialize the model have none
-        }
-        return {"version": version, "signatures": signatures}
-
     def close(self) -> None:
         """Closes the connection, unless the client was given a channel."""
         if self._is_own_channel:
@@ -188,25 +162,20 @@ class Client:
         """Fetches the signatures once; empty if the server returns none, as some do."""
         known = self._signatures  # another thread may reset it
         if known is None:
+            request = get_model_metadata_pb2.GetModelMetadataRequest(
+                model_spec=self._spec, metadata_field=["signature_def"]
+            )
+            signatures = get_model_metadata_pb2.SignatureDefMap()
             try:
-                _, known = self._metadata(deadline)
+                response = self._result(
+                    self._start(self._service.GetModelMetadata, request, deadline)
+                )
+                response.metadata["signature_def"].Unpack(signatures)
             except ServerError as error:
                 if error.code() != grpc.StatusCode.UNIMPLEMENTED:
                     raise
-                known = {}
-            self._signatures = known
+            self._signatures = known = signatures.signature_def
         return known[signature].outputs if signature in known else {}
-
-    def _metadata(
-        self, deadline: float | None
-    ) -> tuple[int, Mapping[str, meta_graph_pb2.SignatureDef]]:
-        request = get_model_metadata_pb2.GetModelMetadataRequest(
-            model_spec=self._spec, metadata_field=["signature_def"]
-        )
-        response = self._result(self._start(self._service.GetModelMetadata, request, deadline))
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        response.metadata["signature_def"].Unpack(signatures)
-        return response.model_spec.version.value, signatures.signature_def
 
     def _answers(
         self, requests: Sequence[Message], deadline: float | None
@@ -232,7 +201,7 @@ class Client:
         self, method: grpc.UnaryUnaryMultiCallable, request: Message, deadline: float | None
     ) -> grpc.Future:
         seconds = None if deadline is None else max(1e-6, deadline - time.monotonic())
-        return method.future(request, timeout=seconds, metadata=self._headers)
+        return method.future(request, timeout=seconds)
 
     def _result(self, call: grpc.Future) -> Any:
         try:
@@ -304,14 +273,3 @@ def _explained(error: grpc.RpcError, address: Any, timeout: float | None) -> Ser
 
 def _arrays(response: predict_pb2.PredictResponse) -> dict[str, np.ndarray]:
     return {name: tf.make_ndarray(proto) for name, proto in response.outputs.items()}
-
-
-def _described(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:
-    shapes = {name: tf.TensorShape(infos[name].tensor_shape) for name in sorted(infos)}
-    return {
-        name: {
-            "dtype": tf.as_dtype(infos[name].dtype).name,
-            "shape": None if shape.rank is None else shape.as_list(),
-        }
-        for name, shape in shapes.items()
-    }

@@ -195,18 +195,6 @@ def open_checkpoint(path: Source) -> Iterator[Checkpoint]:
         )
 
 
-def is_checkpoint(path: Source) -> bool:
-    """Whether `open_checkpoint` may read a path. Downloads nothing."""
-    if isinstance(path, tuple | list) or find_named_model(path) is not None:
-        return True
-    if os.fspath(path).startswith((*_WEB, HUB)):
-        return True
-    path = Path(path)
-    if path.is_file() or _format_at(path) is not None:
-        return True
-    return path.is_dir() and any(_homes(path.iterdir()))
-
-
 def _format_at(path: LocalPath) -> type[Checkpoint] | None:
     return next((kind for kind in CHECKPOINT_FORMATS if kind.recognizes(path)), None)
 

@@ -49,7 +49,7 @@ def export(
 
 
 def _sentences(path: str) -> list[str]:
-    from elmo_tf.saved_models.exporting.warmup import MOST_SENTENCES
+    from elmo_tf.saved_models.exporting.export import MOST_SENTENCES
     from elmo_tf.text.reading import read_lines
 
     lines = (line.strip() for line in read_lines(path))

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, PositiveFloat
+from cyclopts.types import PositiveFloat
 
 from elmo_tf.commands.options import STDIN, print_json
 
@@ -25,7 +25,6 @@ def query(
     model: str = "elmo",
     output: tuple[str, ...] = ("elmo",),
     signature: str | None = None,
-    version: NonNegativeInt | None = None,
     timeout: PositiveFloat = 60.0,
 ) -> None:
     """Request the vectors of sentences from a model server.
@@ -35,7 +34,6 @@ def query(
         model: name of the model.
         output: elmo, default (sentence vectors), word_emb, …; several are allowed.
         signature: signature; by default serving_default.
-        version: model version; by default the server's.
         timeout: seconds; for sentences from stdin, per sentence.
     """
     from elmo_tf.saved_models.client import Client
@@ -43,7 +41,7 @@ def query(
     from elmo_tf.text.reading import sentence_lines
 
     outputs = output or ("elmo",)
-    with Client(address, model, timeout, version) as client, ThreadPoolExecutor() as pool:
+    with Client(address, model, timeout) as client, ThreadPoolExecutor() as pool:
         if sentences not in ((), (STDIN,)):
             sentences = list(reported_sentences(sentences, KnownText()))
             answer = client.predict(sentences, outputs, signature)

@@ -1,4 +1,4 @@
-"""The subcommand `serve`: a server of exported models."""
+"""The subcommand `serve`: a server of an exported model."""
 
 import os
 import signal
@@ -11,15 +11,15 @@ from absl import logging
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from elmo_tf.commands.options import CHECKPOINT, named_paths, print_json
+from elmo_tf.commands.options import CHECKPOINT, print_json
 
 
 def serve(
-    directories: Annotated[
-        tuple[str, ...],
+    directory: Annotated[
+        str,
         Parameter(
             help="directory written by elmo-tf export; or a checkpoint, which is exported to a "
-            f"temporary directory first: {CHECKPOINT}; or several models: NAME=DIR NAME2=DIR2"
+            f"temporary directory first: {CHECKPOINT}"
         ),
     ],
     /,
@@ -34,14 +34,14 @@ def serve(
     max_request_mb: PositiveInt = 64,
     max_tokens: PositiveInt = 65_536,
 ) -> None:
-    """Serve models over gRPC and REST.
+    """Serve a model over gRPC and REST.
 
     The server runs until it is interrupted. It needs the extra `serve`. It is for development and
     tests, and answers the same requests as TF Serving. For production use TF Serving:
     examples/serving has its configuration files. There is no authentication and no encryption.
 
     Args:
-        name: name of a single model in requests.
+        name: name of the model in requests.
         port: gRPC port; 0 picks a free one.
         rest_port: REST and web page port; 0 picks a free one.
         host: address to listen on; 0.0.0.0 accepts connections from other machines.
@@ -53,7 +53,6 @@ def serve(
         max_tokens: limit of a request's padded tokens: sentences times tokens of the longest
             sentence.
     """
-    models = _models(directories)
     from elmo_tf.saved_models.server.batching import Limits
     from elmo_tf.saved_models.server.server import serve
 
@@ -61,7 +60,7 @@ def serve(
     received = []
     signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     server = serve(
-        *(models, name, port, rest_port, host),
+        *(directory, name, port, rest_port, host),
         limits=Limits(max_request_mb * 2**20, max_tokens, max_batch_size),
         poll_seconds=poll_seconds or None,
     )
@@ -81,12 +80,3 @@ def _end_after(grace: float) -> None:
     timer = threading.Timer(grace + 1.0, os._exit, (0,))
     timer.daemon = True
     timer.start()
-
-
-def _models(directories: tuple[str, ...]) -> str | dict[str, str]:
-    """The directory of a single model, or the directories by name."""
-    first = directories[0]
-    # A URL may have an = after its first slash.
-    if len(directories) == 1 and ("=" not in first.split("/")[0] or os.path.exists(first)):
-        return first
-    return named_paths(directories, "models")

@@ -1,6 +1,7 @@
 """Exports a BiLM or an Elmo as a SavedModel for TF Serving, TF Hub and Keras."""
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -9,18 +10,23 @@ from typing import Any
 
 import tensorflow as tf
 from absl import logging
+from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.files import atomic_directory, refuse_directory, refuse_pattern, write_json
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
-from elmo_tf.saved_models.exporting.warmup import write_warmup
+from elmo_tf.saved_models.messages import predict_request
 from elmo_tf.text.inputs import Sentence, token_lists
 from elmo_tf.text.vocabulary import Vocabulary
 
 # Files and folders of a version.
 _VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
+# Relative to the folder of a version; TF Serving's path.
+WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
+_BATCH_SIZES = (1, 8, 32)  # sentences per request: TensorFlow prepares kernels for each size
+MOST_SENTENCES = _BATCH_SIZES[-1]  # further sentences are not used
 
 
 def export(
@@ -147,3 +153,32 @@ def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> 
         tf.saved_model.save(exported, os.fspath(folder), signatures=exported.signatures)
     except tf.errors.OpError as error:
         raise OSError(f"Cannot write {path}: {error.message}") from None
+
+
+def write_warmup(version: str | os.PathLike, sentences: Sequence[list[str]]) -> None:
+    """Writes requests of several sizes, with strings and with tokens, to an exported model.
+
+    Args:
+        version: the folder of the version.
+        sentences: at least one list of tokens; they are repeated if there are too few.
+    """
+    path = Path(version) / WARMUP_FILE
+    path.parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(os.fspath(path)) as writer:
+        for size in _BATCH_SIZES:
+            tokens = list(itertools.islice(itertools.cycle(sentences), size))
+            for batch in ([" ".join(sentence) for sentence in tokens], tokens):
+                request = predict_request(model_pb2.ModelSpec(), batch)
+                log = prediction_log_pb2.PredictLog(request=request)
+                record = prediction_log_pb2.PredictionLog(predict_log=log)
+                writer.write(record.SerializeToString())
+
+
+def read_warmup(version: str | os.PathLike) -> list[predict_pb2.PredictRequest]:
+    """Returns the warm-up requests of an exported model; empty if there are none."""
+    path = Path(version) / WARMUP_FILE
+    if not path.is_file():
+        return []
+    records = tf.data.TFRecordDataset(os.fspath(path)).as_numpy_iterator()
+    logs = (prediction_log_pb2.PredictionLog.FromString(record) for record in records)
+    return [log.predict_log.request for log in logs if log.HasField("predict_log")]

@@ -2,5 +2,5 @@
 
 from elmo_tf.lazy import require_extra
 
-for _module in ("grpc_health", "grpc_reflection", "prometheus_client", "starlette", "uvicorn"):
+for _module in ("grpc_health", "prometheus_client", "starlette", "uvicorn"):
     require_extra(_module, "serve", "The server")

@@ -1,7 +1,5 @@
-"""TF Serving's gRPC interface, with gRPC's standard services for health checks and reflection."""
+"""TF Serving's gRPC interface, with gRPC's standard service for health checks."""
 
-import contextlib
-import importlib
 import threading
 import time
 from collections.abc import Callable
@@ -12,18 +10,13 @@ import tensorflow as tf
 from absl import logging
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
 from elmo_tf.saved_models.server.batching import invalid, status_of
-from elmo_tf.saved_models.server.models import Models
+from elmo_tf.saved_models.server.model import ServedModel
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
 _MODELS = "tensorflow.serving.ModelService"
-# The import registers descriptors for reflection; before 2.21 it then fails with protobuf 5.
-for _module in ("prediction_service_pb2", "model_service_pb2"):
-    with contextlib.suppress(AttributeError):
-        importlib.import_module(f"tensorflow_serving.apis.{_module}")
 _MAX_REQUESTS = 1024  # concurrent, one thread each; more are RESOURCE_EXHAUSTED
 _HEALTH_SECONDS = 0.1  # to send the last health status before the streams end
 
@@ -38,15 +31,15 @@ class GrpcEndpoint:
         RuntimeError: the address is not available.
     """
 
-    def __init__(self, models: Models, address: str):
-        self._models = models
+    def __init__(self, model: ServedModel, address: str):
+        self._model = model
         self._num_running = 0
         self._changed = threading.Condition()
         self._server = grpc.server(
             futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="grpc"),
             options=[
                 ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", models.limits.max_request_bytes),
+                ("grpc.max_receive_message_length", model.limits.max_request_bytes),
                 ("grpc.max_send_message_length", -1),
             ],
             maximum_concurrent_rpcs=_MAX_REQUESTS,
@@ -55,16 +48,14 @@ class GrpcEndpoint:
         status_request = get_model_status_pb2.GetModelStatusRequest
         for service, name, request_type, function in (
             (_PREDICTIONS, "Predict", predict_pb2.PredictRequest, self._predict),
-            (_PREDICTIONS, "GetModelMetadata", metadata_request, lambda r, _: models.metadata(r)),
-            (_MODELS, "GetModelStatus", status_request, lambda r, _: models.status(r)),
+            (_PREDICTIONS, "GetModelMetadata", metadata_request, lambda r, _: model.metadata(r)),
+            (_MODELS, "GetModelStatus", status_request, lambda r, _: model.status(r)),
         ):
             handlers = {name: self._handler(request_type, function)}
             handler = grpc.method_handlers_generic_handler(service, handlers)
             self._server.add_generic_rpc_handlers([handler])
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (_PREDICTIONS, _MODELS, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self._server)
         self.port = self._server.add_insecure_port(address)
         self._server.start()
         for service in ("", _PREDICTIONS, _MODELS):
@@ -84,7 +75,7 @@ class GrpcEndpoint:
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
     ) -> predict_pb2.PredictResponse:
         spec = request.model_spec
-        with self._models.counted(spec.name, "GRPC"), self._models.version(spec) as version:
+        with self._model.counted(spec.name, "GRPC"), self._model.version(spec) as version:
             return version.answer(request, context.is_active)
 
     def _handler(

@@ -1,8 +1,8 @@
 """The HTTP endpoint of the server: TF Serving's REST interface, the web page, and the metrics.
 
-    GET  /v1/models/{model}[/versions/{version}]            → the states of its versions
-    GET  /v1/models/{model}[/versions/{version}]/metadata   → its signatures
-    POST /v1/models/{model}[/versions/{version}]:predict
+    GET  /v1/models/{model}            → the state of its version
+    GET  /v1/models/{model}/metadata   → its signatures
+    POST /v1/models/{model}:predict
          {"signature_name": …, "instances": [one per row]}  → {"predictions": [one per row]}
          {"signature_name": …, "inputs": tensors}           → {"outputs": tensors}
 
@@ -41,8 +41,9 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
 from elmo_tf.saved_models.server.batching import Limits, invalid, status_of
-from elmo_tf.saved_models.server.models import Models
+from elmo_tf.saved_models.server.model import ServedModel
 
+_MODEL = "/v1/models/{name:path}"
 _PAGE = resources.files("elmo_tf.saved_models.server").joinpath("page")
 _MAX_REQUESTS = 1024  # running, and connections
 _DRAIN_SECONDS = 0.1  # to accept the connections made before `stop`
@@ -67,8 +68,8 @@ class RestEndpoint:
         OSError: the port is not available.
     """
 
-    def __init__(self, models: Models, host: str, port: int):
-        self._models = models
+    def __init__(self, model: ServedModel, host: str, port: int):
+        self._model = model
         self._pool = futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="rest")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=_MAX_REQUESTS)
@@ -99,17 +100,14 @@ class RestEndpoint:
         self._pool.shutdown(wait=False)
 
     def _application(self) -> Starlette:
-        routes: list[Any] = [
+        routes = [
             Route("/monitoring/prometheus/metrics", self._metrics),  # TF Serving's default
-            Route("/models.json", self._model_names),
+            Route("/model.json", self._model_name),
+            Route(f"{_MODEL}:predict", self._endpoint(self._predict), methods=["POST"]),
+            Route(f"{_MODEL}/metadata", self._endpoint(self._metadata)),
+            Route(_MODEL, self._endpoint(self._status)),
+            Mount("/", StaticFiles(directory=_PAGE, html=True)),
         ]
-        for model in ("/v1/models/{name:path}/versions/{version}", "/v1/models/{name:path}"):
-            routes += [
-                Route(f"{model}:predict", self._endpoint(self._predict), methods=["POST"]),
-                Route(f"{model}/metadata", self._endpoint(self._metadata)),
-                Route(model, self._endpoint(self._status)),
-            ]
-        routes.append(Mount("/", StaticFiles(directory=_PAGE, html=True)))
         return Starlette(
             routes=routes,
             exception_handlers=dict.fromkeys(
@@ -128,11 +126,6 @@ class RestEndpoint:
 
         async def endpoint(request: Request) -> Response:
             spec = model_pb2.ModelSpec(name=request.path_params["name"])
-            if "version" in request.path_params:
-                version = request.path_params["version"]
-                if not (version.isascii() and version.isdecimal() and len(version) <= 18):
-                    raise HTTPException(404)
-                spec.version.value = int(version)
             body = await self._body(request)
             # After the body, the next message is that the client has disconnected.
             left = asyncio.ensure_future(request.receive())
@@ -152,37 +145,37 @@ class RestEndpoint:
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
-            if len(body) > (limit := self._models.limits.max_request_bytes):
+            if len(body) > (limit := self._model.limits.max_request_bytes):
                 raise HTTPException(413, f"The request has more than {limit} bytes.")
         return bytes(body)
 
     def _predict(
         self, spec: model_pb2.ModelSpec, body: bytes, is_awaited: Callable[[], bool]
     ) -> dict[str, Any]:
-        with self._models.counted(spec.name, "REST"):
+        with self._model.counted(spec.name, "REST"):
             document = _parsed(body)
-            with self._models.version(spec) as version:
+            with self._model.version(spec) as version:
                 name, signature = version.signature(document.get("signature_name", ""))
-                inputs = _input_arrays(document, signature.inputs, self._models.limits)
+                inputs = _input_arrays(document, signature.inputs, self._model.limits)
                 outputs = version.predict(name, inputs, is_awaited=is_awaited)
             return _response(document, outputs)
 
     def _metadata(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
-        with self._models.version(spec) as version:
+        with self._model.version(spec) as version:
             spec.version.value = version.number
             signatures = get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
         return {"model_spec": _as_dict(spec), "metadata": {"signature_def": _as_dict(signatures)}}
 
     def _status(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec)
-        return _as_dict(self._models.status(request))
+        return _as_dict(self._model.status(request))
 
     async def _metrics(self, request: Request) -> Response:
-        content = prometheus_client.generate_latest(self._models.registry)
+        content = prometheus_client.generate_latest(self._model.registry)
         return Response(content, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
 
-    async def _model_names(self, request: Request) -> Response:
-        return JSONResponse({"models": self._models.names})
+    async def _model_name(self, request: Request) -> Response:
+        return JSONResponse({"model": self._model.name})
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
@@ -190,12 +183,6 @@ async def _on_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         code, message = status_of(error)
         status = _HTTP_STATUS.get(code, 500)
-    elif error.status_code in (404, 405):
-        status, message = (
-            400,
-            f"Malformed request: {request.method} {request.url.path[:100]}. This server knows "
-            "GET /v1/models/NAME, GET /v1/models/NAME/metadata and POST /v1/models/NAME:predict.",
-        )
     else:
         status, message = error.status_code, error.detail
     return JSONResponse({"error": message}, status)

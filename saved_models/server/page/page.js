@@ -1,11 +1,11 @@
-// The choice of a model, its form, its results, and the address.
+// The form of the model, its results, and the address.
 
 import { bilm } from "./bilm.js";
 import { byId, element } from "./elements.js";
 import { ask, signaturesOf, split } from "./server.js";
 import { answers, labels, mentions, pairLabels, roles, tags } from "./tasks.js";
 
-// The first one whose inputs and outputs a model has is shown. A view has
+// The first one whose inputs and outputs the model has is shown. A view has
 //   title, action: texts of the page;
 //   signature, inputs, outputs: those that the page uses;
 //   fields: [{name, label, isLong, maxTokens, isOptional}, …], of the form;
@@ -15,8 +15,7 @@ import { answers, labels, mentions, pairLabels, roles, tags } from "./tasks.js";
 const VIEWS = [roles, answers, mentions, pairLabels, labels, tags, bilm];
 
 let running = new AbortController(); // of the request in flight
-let view = null; // of the selected model
-let signatures = {}; // of the selected model
+let model, view, signatures; // of the server
 
 begin();
 
@@ -25,10 +24,8 @@ async function begin() {
     event.preventDefault();
     latest(showResults);
   });
-  byId("model").addEventListener("change", () => latest(() => openModel(formTexts())));
   await latest(async () => {
-    const { models } = await ask("models.json", {});
-    byId("model").replaceChildren(...models.map((name) => new Option(name)));
+    ({ model } = await ask("model.json", {}));
     await restoreState();
     addEventListener("hashchange", () => latest(restoreState));
   });
@@ -52,17 +49,9 @@ async function latest(work) {
   document.body.ariaBusy = "false";
 }
 
-/** Restores the state from the URL, or shows the first model with its example. */
-function restoreState() {
+/** Shows the form of the model, filled from the URL or with an example, and its results. */
+async function restoreState() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  const names = [...byId("model").options].map((option) => option.value);
-  if (names.includes(given.model)) byId("model").value = given.model;
-  return openModel(given);
-}
-
-/** Shows the form of the selected model, filled from `given` or with an example, and its results. */
-async function openModel(given) {
-  const model = byId("model").value;
   byId("form").hidden = true;
   signatures = await signaturesOf(model, running.signal);
   view = VIEWS.find(({ signature, inputs, outputs }) => {
@@ -91,8 +80,7 @@ async function openModel(given) {
 
 /** Shows the results for the form, with the selected token, if any, or one that the view selects. */
 async function showResults(choice) {
-  const model = byId("model").value;
-  const texts = formTexts();
+  const texts = Object.fromEntries(view.fields.map(({ name }) => [name, byId(name).value]));
   for (const { name, label, maxTokens = Infinity, isOptional } of view.fields) {
     const { length } = split(texts[name]);
     const which = `The ${label.toLowerCase()}`;
@@ -108,9 +96,5 @@ async function showResults(choice) {
   byId("results").replaceChildren(...parts);
   if (hadFocus) byId("chosen")?.focus();
   const selected = chosen === undefined ? {} : { [view.choice]: chosen + 1 };
-  history.replaceState(null, "", `#${new URLSearchParams({ model, ...texts, ...selected })}`);
-}
-
-function formTexts() {
-  return Object.fromEntries((view?.fields ?? []).map(({ name }) => [name, byId(name).value]));
+  history.replaceState(null, "", `#${new URLSearchParams({ ...texts, ...selected })}`);
 }

@@ -86,25 +86,12 @@ def test_padding_from_other_users_sentences_is_cut_off(shared_port, client):
                 np.testing.assert_array_equal(array, wanted[name])
 
 
-def test_a_version_can_be_requested_over_a_channel_of_the_caller(address):
+def test_a_channel_of_the_caller_stays_open(address):
     with grpc.insecure_channel(address, channel_options(retries=0)) as channel:
-        with Client(channel, version=2) as client:
-            assert client.metadata()["version"] == 2
-        assert client.predict(["a"])["elmo"][0, 0, 0] == 100  # the channel is still open
+        with Client(channel) as client:
+            assert client.predict(["a"])["elmo"][0, 0, 0] == 100
         with pytest.raises(ServerError, match="NOT_FOUND"):
-            Client(channel, version=1).predict(["a"])
-
-
-def test_the_metadata_describes_the_signatures(client):
-    metadata = client.metadata()
-    assert metadata["version"] == 2
-    assert sorted(metadata["signatures"]) == ["other_types", "serving_default", "split", "tokens"]
-    assert metadata["signatures"]["tokens"]["inputs"] == {
-        "sequence_len": {"dtype": "int32", "shape": [None]},
-        "tokens": {"dtype": "string", "shape": [None, None]},
-    }
-    outputs = metadata["signatures"]["serving_default"]["outputs"]
-    assert outputs["default"]["dtype"] == "float32"
+            Client(channel, "bert").predict(["a"])
 
 
 BAD_ADDRESS = "must be host:port .*localhost:8500, .*a gRPC channel.* '{}'. For REST.*client.md"

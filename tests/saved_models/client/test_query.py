@@ -11,7 +11,7 @@ def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, 
     address = f"localhost:{server.port}"
     status, out, err = command(
         *("query", address, "the cat", "", "--output", "default"),
-        *("--output", "sequence_len", "--version", "2"),
+        *("--output", "sequence_len"),
     )
     assert status == 0, err
     answer = json.loads(out)
@@ -42,7 +42,6 @@ def test_bad_lines_and_unknown_models_end_with_status_1(command, server, stdin):
     stdin(b"the cat\na\rdog\n")
     for arguments, message in (
         (["-"], "stdin>, line 2: a carriage return between two tokens"),
-        (["a", "--version", "9"], "NOT_FOUND"),
         (["a", "--model", "bert"], "NOT_FOUND"),
     ):
         status, _, err = command("query", address, *arguments)

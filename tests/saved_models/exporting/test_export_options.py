@@ -13,7 +13,7 @@ import tensorflow as tf
 from elmo_tf import BiLMConfig, Elmo, Vocabulary, char_ids
 from elmo_tf.checkpoints.published import save_bilm
 from elmo_tf.saved_models import PunctuationSplitter, export
-from elmo_tf.saved_models.exporting.warmup import read_warmup
+from elmo_tf.saved_models.exporting.export import read_warmup
 from reference import scalar_mix as reference
 
 SENTENCES = ["the cat sat on it", "", "한국어 x"]

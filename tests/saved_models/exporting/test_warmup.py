@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2, prediction_service_pb2_grpc
 
 from elmo_tf.saved_models import export, serve
-from elmo_tf.saved_models.exporting.warmup import WARMUP_FILE, read_warmup, write_warmup
+from elmo_tf.saved_models.exporting.export import WARMUP_FILE, read_warmup, write_warmup
 from serving_requests import serving
 
 SENTENCES = ["the cat sat", "한국어 \udcff", ""]

@@ -9,7 +9,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.server import batching
 from elmo_tf.saved_models.server.batching import Batcher, Call, Limits
-from elmo_tf.saved_models.server.loaded_version import LoadedVersion
+from elmo_tf.saved_models.server.model import LoadedVersion
 
 
 @pytest.fixture(scope="module")

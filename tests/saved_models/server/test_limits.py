@@ -8,9 +8,9 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.exporting.warmup import write_warmup
+from elmo_tf.saved_models.exporting.export import write_warmup
 from elmo_tf.saved_models.server.batching import Limits
-from elmo_tf.saved_models.server.loaded_version import LoadedVersion, array_of, proto_of
+from elmo_tf.saved_models.server.model import LoadedVersion, array_of, proto_of
 from serving_requests import predict_request
 
 NUMBERS = np.arange(70_000).reshape(7, 100, 100)

@@ -17,7 +17,7 @@ from serving_requests import asking, outputs_over_rest, predict, send, serving
 def test_a_server_swaps_versions_under_load_without_a_failed_request(
     model_directory, tmp_path, caplog
 ):
-    """A broken version does not replace a loaded one, and its error is reported."""
+    """A broken version does not replace a loaded one, and its error is logged."""
     caplog.set_level("INFO", logger="absl")
     broken = tmp_path / "broken"
     broken.mkdir()
@@ -43,6 +43,9 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(
             _, _, text = send(server, "GET", "/v1/models/elmo")
             return json.loads(text)["model_version_status"]
 
+        def errors():
+            return caplog.text.count("Cannot load a new version of elmo: ")
+
         def wait_for(condition):
             end = time.monotonic() + 20
             while not condition():
@@ -51,14 +54,11 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(
 
         with asking(scale, 2), asking(scale_over_rest, 2):
             put(broken, 10)
-            wait_for(lambda: len(statuses()) == 2)
-            failed, loaded = statuses()
-            assert (failed["version"], failed["state"]) == ("10", "END")
-            assert "saved_model.pb" in failed["status"]["error_message"]
-            assert (loaded["version"], loaded["state"]) == ("9", "AVAILABLE")
+            wait_for(errors)
+            assert [status["version"] for status in statuses()] == ["9"]
             assert scale() == scale_over_rest() == 10
             time.sleep(0.2)
-            assert caplog.text.count("Cannot load a new version of elmo") == 1  # not tried again
+            assert errors() == 1  # not tried again
             put(model_directory / "2", 10)
             wait_for(lambda: scale() == 100)
             assert scale_over_rest() == 100
@@ -107,14 +107,8 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
     ("source", "message"),
     [
         ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
-        (
-            "small_en",
-            r"serve small_en: neither a checkpoint.*Models: small-en",
-        ),
-        (
-            "empty",
-            r"empty: neither a checkpoint nor a .* versions, such as .*empty/1/saved_model.pb",
-        ),
+        ("small_en", r"no checkpoint small_en. Models: small-en"),
+        ("empty", r"no \*options.json in empty"),
     ],
 )
 def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, message):

@@ -43,8 +43,8 @@ def run_or_skip(command, **kwargs):
 OVMSCLIENT = """
 import json, sys
 import ovmsclient
-make, address, sentences = sys.argv[1], sys.argv[2], sys.argv[3:]
-outputs = getattr(ovmsclient, make)(address).predict({"strings": sentences}, "elmo", 3)
+address, sentences = sys.argv[1], sys.argv[2:]
+outputs = ovmsclient.make_grpc_client(address).predict({"strings": sentences}, "elmo", 3)
 print(json.dumps(outputs, default=lambda array: array.tolist()))
 """
 
@@ -52,13 +52,12 @@ print(json.dumps(outputs, default=lambda array: array.tolist()))
 def test_ovmsclient_gets_vectors(tmp_path, server, expected):
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path]
     run_or_skip([*install, "ovmsclient==2023.1"])
-    for make, port in (("make_grpc_client", server.port), ("make_http_client", server.rest_port)):
-        command = [sys.executable, "-c", OVMSCLIENT, make, f"127.0.0.1:{port}", *SENTENCES]
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        outputs = json.loads(subprocess.check_output(command, env=environment, timeout=60))
-        assert sorted(outputs) == sorted(expected)
-        for name, array in expected.items():
-            np.testing.assert_allclose(outputs[name], array, atol=1e-5, err_msg=name)
+    command = [sys.executable, "-c", OVMSCLIENT, f"127.0.0.1:{server.port}", *SENTENCES]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    outputs = json.loads(subprocess.check_output(command, env=environment, timeout=60))
+    assert sorted(outputs) == sorted(expected)
+    for name, array in expected.items():
+        np.testing.assert_allclose(outputs[name], array, atol=1e-5, err_msg=name)
 
 
 def test_node_gets_vectors_and_prints_the_servers_error(tmp_path, server, expected):

@@ -1,5 +1,7 @@
 """The server's page in a real browser: a biLM, and task models whose predictions are known."""
 
+import contextlib
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +32,27 @@ pytestmark = IN_BROWSER
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, model_directory, exported_bilm):
-    """Serves a real biLM as `a bilm/1`, one of two layers as `lengths`, and `MODELS`."""
-    directory = tmp_path_factory.mktemp("tasks")
-    folders = {name: save(directory / name, signatures) for name, signatures in MODELS.items()}
-    folders |= {"a bilm/1": Path(exported_bilm).parent, "lengths": model_directory}
-    with serve(folders, port=0, rest_port=0) as server:
-        yield server
+def serve_page():
+    """Serves a folder, and returns the port of the page."""
+    with contextlib.ExitStack() as servers:
+        yield (
+            lambda folder: (
+                servers.enter_context(serve(folder, "a model/1", port=0, rest_port=0)).rest_port
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def port_of(tmp_path_factory, exported_bilm, serve_page):
+    """Returns the port of the page of a real biLM (`bilm`), or of one of `MODELS`."""
+
+    @functools.cache
+    def port_of(name):
+        if name == "bilm":
+            return serve_page(Path(exported_bilm).parent)
+        return serve_page(save(tmp_path_factory.mktemp(name), MODELS[name]))
+
+    return port_of
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +63,16 @@ def tab(tmp_path_factory):
 
 
 @pytest.fixture
-def page(tab, server):
-    """The page of `server`. After the test, it must have no errors."""
-    yield Page(tab, server.rest_port)
-    assert_no_errors(tab, server.rest_port)
+def page(tab, port_of):
+    """The page of a server. After the test, it must have no errors."""
+    yield Page(tab, port_of)
+    assert_no_errors(tab)
 
 
 def test_the_page_opens_with_an_example_and_a_map_of_cosines_per_layer(page):
     page.open()
     assert "bank" in page.tokens()
     assert page.selected() == ["bank"]
-    assert page.texts("#model option") == sorted([*MODELS, "a bilm/1", "lengths"])
     page.enter(first=FIRST, second=SECOND)
     assert page.tokens() == FIRST.split()
     assert page.layers() == ["word_emb", "lstm_outputs1", "lstm_outputs2", "elmo"]
@@ -111,7 +126,7 @@ def test_the_url_keeps_the_state_of_the_page(page):
     page.open()
     page.enter(first=FIRST, second=SECOND)
     page.choose(".tokens button", 1)
-    state = {"model": ["a bilm/1"], "first": [FIRST], "second": [SECOND], "token": ["2"]}
+    state = {"first": [FIRST], "second": [SECOND], "token": ["2"]}
     assert page.state() == state
     page.tab.call("Page.reload")
     page.tab.wait_for("performance.getEntriesByType('navigation')[0].type === 'reload'")
@@ -123,16 +138,11 @@ def test_the_url_keeps_the_state_of_the_page(page):
         assert page.selected() == ["bank"]
 
 
-def test_tags_have_their_tokens_and_another_model_keeps_the_text(page):
+def test_tags_have_their_tokens(page):
     page.open(model="tags", sentence="in Oslo <b>Ann</b> met Bo")
     assert page.texts("h1") == ["Labels of tokens"]
     expected = [("in", None), ("Oslo", "B-NAME"), ("<b>Ann</b>", None), ("met", None)]
     assert page.labeled() == [*expected, ("Bo", "B-NAME")]
-    page.select("roles")
-    assert page.texts("h1") == ["Semantic roles"]
-    assert page.labeled() == [(token, None) for token, _ in [*expected, ("Bo", None)]]
-    page.select("lengths")
-    assert page.layers() == ["word_emb", "elmo"]
 
 
 def test_all_exported_task_models_are_recognized_and_a_stopped_server_is_reported(
@@ -148,15 +158,14 @@ def test_all_exported_task_models_are_recognized_and_a_stopped_server_is_reporte
     }
     for title, model in models.items():
         export_task(model, tmp_path / title, check=False)
-    with serve({title: tmp_path / title for title in models}, port=0, rest_port=0) as server:
-        page = Page(tab, server.rest_port)
-        for title in models:
+        with serve(tmp_path / title, port=0, rest_port=0) as server:
+            page = Page(tab, {title: server.rest_port}.get)
             page.open(model=title)
             assert (page.texts("h1"), page.message()) == ([title], None)
     page.enter(document=SECOND)
     assert page.message() == "The server does not answer. Is it still running?"
     assert not page.is_visible("#results")
-    assert_no_errors(tab, server.rest_port)
+    assert_no_errors(tab)
 
 
 def test_texts_and_pairs_have_a_label_and_all_probabilities(page):
@@ -167,8 +176,7 @@ def test_texts_and_pairs_have_a_label_and_all_probabilities(page):
     assert page.texts("#fields label") == ["Premise", "Hypothesis"]
     page.enter(premise="a cat sits", hypothesis="a cat")
     assert page.texts(".ranking strong") == ["<b>good</b>"]
-    state = {"model": ["pair"], "premise": ["a cat sits"], "hypothesis": ["a cat"]}
-    assert page.state() == state
+    assert page.state() == {"premise": ["a cat sits"], "hypothesis": ["a cat"]}
 
 
 def test_the_selected_predicate_has_its_roles_below_the_sentence(page):
@@ -217,7 +225,7 @@ def test_mentions_have_the_numbers_and_colors_of_their_entities(page):
 @pytest.mark.parametrize(
     ("model", "field", "choice"),
     [
-        ("a bilm/1", "first", {"second": MARKUP, "token": 2}),
+        ("bilm", "first", {"second": MARKUP, "token": 2}),
         ("tags", "sentence", {}),
         ("label", "text", {}),
         ("pair", "premise", {"hypothesis": "a"}),
@@ -238,11 +246,11 @@ def test_markup_is_shown_as_text_and_every_model_opens_with_an_example(page, mod
 def test_an_unknown_kind_of_model_and_server_errors_are_reported(page):
     page.open(model="other")
     assert page.message() == (
-        "This page cannot show the model other. It shows biLMs and task models that elmo_tf "
+        "This page cannot show the model a model/1. It shows biLMs and task models that elmo_tf "
         "exported. The signatures of this model: double."
     )
     assert not page.is_visible("#form")
-    page.select("tags")
+    page.open(model="tags")
     assert page.message() is None
     page.tab.evaluate("document.querySelector('#sentence').value = '\\ud800'")
     page.choose("#action")

@@ -3,19 +3,15 @@
 import base64
 import json
 import re
-import shutil
 
 import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
-    ProtoReflectionDescriptorDatabase,
-)
 from prometheus_client.parser import text_string_to_metric_families
 
 from elmo_tf.saved_models.server.batching import Limits
-from elmo_tf.saved_models.server.models import Models
+from elmo_tf.saved_models.server.model import ServedModel
 from serving_requests import (
     SENTENCES,
     assert_bad,
@@ -93,8 +89,7 @@ TOO_LONG = {"strings": ["a " * 65_537]}
 @pytest.mark.parametrize(
     ("spec", "inputs", "status", "code", "message"),
     [
-        ({"name": "bert"}, None, 404, "NOT_FOUND", "There is no model bert. Models: elmo"),
-        ({"version": {"value": 1}}, None, 404, "NOT_FOUND", "elmo has version 2, not 1"),
+        ({"name": "bert"}, None, 404, "NOT_FOUND", "There is no model bert, only elmo."),
         ({"signature": "images"}, None, 400, "FAILED_PRECONDITION", "no signature 'images'"),
         (
             *({"signature": "tokens"}, {"tokens": [["a"]], "sequence_len": [2]}),
@@ -108,10 +103,8 @@ def test_an_invalid_request_is_refused(server, channel, spec, inputs, status, co
     protos = {name: tf.make_tensor_proto(value) for name, value in inputs.items()}
     code = grpc.StatusCode[code]
     assert_refused(code, re.escape(message), predict, channel, protos, **spec)
-    path = f"/v1/models/{spec.get('name', 'elmo')}"
-    if "version" in spec:
-        path += f"/versions/{spec['version']['value']}"
     body = {"signature_name": spec.get("signature", ""), "inputs": inputs}
+    path = f"/v1/models/{spec.get('name', 'elmo')}"
     assert_bad(predict_rest(server, body, path), message, status)
 
 
@@ -119,7 +112,6 @@ def test_an_invalid_request_is_refused(server, channel, spec, inputs, status, co
     ("changes", "message"),
     [
         ({"name": ""}, "The request does not name a model"),
-        ({"version_label": "stable"}, "This server has no version labels"),
         (
             {"inputs": {"strings": SENTENCES, "lines": SENTENCES}},
             "Expected the inputs ['strings'], but got ['lines', 'strings']",
@@ -182,15 +174,20 @@ def test_too_long_lists_are_refused_before_their_values_are_checked(server, key)
     assert_bad(predict_rest(server, body), message)
 
 
-def test_an_invalid_path_and_an_unknown_model_or_version_are_errors(server):
+def test_an_invalid_path_and_an_unknown_model_are_errors(server):
     for method, path, status, message in (
-        ("POST", "elmo:classify", 400, "elmo:classify. This server knows GET /v1/models/NAME"),
-        ("GET", f"elmo/versions/{10**30}", 400, "Malformed request: GET /v1/models/elmo/versions"),
+        ("POST", "elmo:classify", 405, "Method Not Allowed"),
         ("GET", "bert", 404, "no model bert"),
-        ("GET", "elmo/versions/5", 404, "has no version 5"),
     ):
         found, _, text = send(server, method, f"/v1/models/{path}")
         assert_bad((found, json.loads(text)), message, status)
+
+
+def test_the_newest_version_may_be_named_and_no_other(channel):
+    assert predict(channel, version={"value": 2}).model_spec.version.value == 2
+    for spec in ({"version": {"value": 1}}, {"version_label": "stable"}):
+        message = "Only the newest version of elmo, 2, is served"
+        assert_refused(grpc.StatusCode.NOT_FOUND, message, predict, channel, **spec)
 
 
 def test_a_body_above_the_limit_is_refused(model_directory):
@@ -214,7 +211,7 @@ def test_an_unexpected_exception_is_an_internal_error(server, channel, monkeypat
     def fail(self, *args):
         raise KeyError("lost")
 
-    monkeypatch.setattr(Models, "version", fail)
+    monkeypatch.setattr(ServedModel, "version", fail)
     assert_refused(grpc.StatusCode.INTERNAL, "KeyError: 'lost'", predict, channel)
     assert_bad(predict_rest(server, {"inputs": ["a"]}), "KeyError: 'lost'", 500)
     monkeypatch.undo()
@@ -240,31 +237,17 @@ def test_invalid_bytes_and_methods_are_refused(channel, method, content, message
     assert_refused(grpc.StatusCode[code], message, call, content, timeout=10)
 
 
-def test_several_models_are_served_by_their_names(model_directory, tmp_path):
-    shutil.copytree(model_directory / "1", tmp_path / "00000123")
-    with serving({"tens": tmp_path, "elmo": model_directory}) as (server, _):
-        tens = outputs_over_rest(server, ["a"], "/v1/models/tens/versions/123")
-        hundreds = outputs_over_rest(server, ["a"])
-        _, _, names = send(server, "GET", "/models.json")
-        _, _, metadata = send(server, "GET", "/v1/models/tens/metadata")
-    assert (tens["elmo"][0, 0, 0], hundreds["elmo"][0, 0, 0]) == (10, 100)
-    assert json.loads(names) == {"models": ["elmo", "tens"]}
+def test_the_signatures_of_the_model_are_described(server):
+    _, _, name = send(server, "GET", "/model.json")
+    _, _, metadata = send(server, "GET", "/v1/models/elmo/metadata")
+    assert json.loads(name) == {"model": "elmo"}
     document = json.loads(metadata)
-    assert document["model_spec"] == {"name": "tens", "signature_name": "", "version": "123"}
+    assert document["model_spec"] == {"name": "elmo", "signature_name": "", "version": "2"}
     signatures = document["metadata"]["signature_def"]["signature_def"]
     assert sorted(signatures) == ["other_types", "serving_default", "split", "tokens"]
     word_emb = signatures["tokens"]["outputs"]["word_emb"]
     assert word_emb["dtype"] == "DT_FLOAT"
     assert [dim["size"] for dim in word_emb["tensor_shape"]["dim"]] == ["-1", "-1", "3"]
-
-
-def test_reflection_lists_the_services(channel):
-    database = ProtoReflectionDescriptorDatabase(channel)
-    assert set(database.get_services()) >= {
-        "tensorflow.serving.PredictionService",
-        "tensorflow.serving.ModelService",
-        "grpc.health.v1.Health",
-    }
 
 
 def test_requests_are_counted_and_timed(model_directory):
