@@ -6,7 +6,7 @@ from typing import Any
 
 from cyclopts.types import PositiveInt
 
-from elmo_tf.commands.options import PRINTED, Model, Report, markdown_table
+from elmo_tf.commands.options import Model, ResultFormat, markdown_table, print_results
 
 
 def benchmark(
@@ -15,7 +15,7 @@ def benchmark(
     *,
     turns: PositiveInt = 3,
     tokens_per_turn: PositiveInt = 10_000,
-    report: Report = PRINTED,
+    format: ResultFormat = None,
 ) -> None:
     """Measure how fast a biLM embeds on this machine, in float32 and bfloat16.
 
@@ -23,13 +23,12 @@ def benchmark(
         turns: turns of each precision; the results are medians.
         tokens_per_turn: tokens per turn of sentences.
     """
-    report.check()
     from elmo_tf.evaluation.speed import measure_speed
     from elmo_tf.processors import num_cores
 
     speeds = measure_speed(model, turns, tokens_per_turn)
     about = {"processor": _processor(), "cores": num_cores(), "precisions": speeds}
-    report.write(about, lambda: _table(about))
+    print_results(about, lambda: _table(about), format)
 
 
 def _processor() -> str:

@@ -5,13 +5,13 @@ from typing import Any
 from cyclopts.types import PositiveFloat
 
 from elmo_tf.commands.options import (
-    PRINTED,
     InputFormat,
     Layers,
     Model,
-    Report,
+    ResultFormat,
     TokenColumn,
     markdown_table,
+    print_results,
 )
 
 DIFFERENT = 3  # exit status
@@ -27,7 +27,7 @@ def diff(
     tolerance: PositiveFloat = 1e-5,
     input_format: InputFormat = None,
     token_column: TokenColumn = None,
-    report: Report = PRINTED,
+    format: ResultFormat = None,
 ) -> int | None:
     """Compare a file of vectors with what a model computes.
 
@@ -39,7 +39,6 @@ def diff(
         text: the text, as for elmo-tf embed.
         tolerance: largest difference of equal vectors.
     """
-    report.check()
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.differences import compare_vectors
     from elmo_tf.evaluation.stored_vectors import open_stored
@@ -49,7 +48,7 @@ def diff(
     sentences = list(sentence_reader(text, input_format, token_column)())
     embedder = Embedder(model, layers)
     result = compare_vectors(vectors, embedder, sentences, tolerance)
-    report.write(result, lambda: _markdown(result))
+    print_results(result, lambda: _markdown(result), format)
     return None if result["equal"] else DIFFERENT
 
 

@@ -1,6 +1,6 @@
 """The subcommand `embed`: sentences in files ─► vectors in files, on one machine or many."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from cyclopts.types import PositiveInt
 
@@ -63,15 +63,17 @@ def embed(
         workers: with --cluster: workers, each with its own model; by default one per core.
         cores_per_worker: with --cluster: cores of a worker; 1 by default.
     """
+    from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.vector_files import OutputOptions
 
-    stored = OutputOptions(dtype, forget_sentences, use_sentence_keys, pool)
-    model_options = layers, precision, batch_tokens
+    options = OutputOptions(dtype, forget_sentences, use_sentence_keys, pool)
+    how = {"format": input_format, "token_column": token_column, "overwrite": overwrite}
     if cluster is None:
         if workers or cores_per_worker:
             raise WrongCallError("--workers and --cores-per-worker need --cluster")
-        how = {"format": input_format, "token_column": token_column}
-        _embed_file(model, input, output, model_options, tokenize, how, stored, overwrite)
+        with stdin_in_a_file([input]) as (file,):
+            embedder = Embedder(model, layers, precision, batch_tokens, tokenizer=tokenize)
+            embedder.embed_file(file, output, **how, **vars(options))
     elif tokenize or use_sentence_keys:
         raise WrongCallError(
             "--tokenize and --use-sentence-keys are for one machine: leave --cluster out"
@@ -80,50 +82,17 @@ def embed(
         from elmo_tf.checkpoints.load import load_config
         from elmo_tf.pipelines import embed_with_ray
 
-        # The machine of a remote cluster may have other files.
-        if not cluster.startswith("ray://"):
+        if not cluster.startswith("ray://"):  # a remote machine may have other files
             load_config(model)
         counts = embed_with_ray(
             *(model, input, output),
-            options=stored,
+            options=options,
             layers=layers,
             precision=precision,
             batch_tokens=batch_tokens,
-            format=input_format,
-            token_column=token_column,
-            overwrite=overwrite,
             address=cluster,
             num_workers=workers,
             cores_per_worker=cores_per_worker or 1,
+            **how,
         )
         print_json(counts)
-
-
-def _embed_file(
-    model: str,
-    input: str,
-    output: str,
-    model_options: tuple[Any, ...],
-    tokenize: str | None,
-    how: dict[str, Any],
-    stored: Any,
-    overwrite: bool,
-) -> None:
-    from elmo_tf.checkpoints.load import load_config
-    from elmo_tf.embedding import Embedder
-    from elmo_tf.embedding.file_jobs import checked_output
-    from elmo_tf.embedding.vectors import check_layers
-    from elmo_tf.text.reading import check_regular_file
-    from elmo_tf.text.sentence_files import sentence_reader
-    from elmo_tf.text.tokenizers import tokenizer_of
-
-    # Checked before the model is loaded, which takes longer.
-    checked_output(output, stored, overwrite)
-    with stdin_in_a_file([input]) as (file,):
-        tokenizer = tokenizer_of(tokenize)
-        check_regular_file(file)
-        read = sentence_reader(file, *how.values(), tokenizer)
-        next(read(), None)
-        check_layers(model_options[0], load_config(model).lstm.num_layers + 1)
-        embedder = Embedder(model, *model_options, tokenizer=tokenizer)
-        embedder.embed_file(file, output, overwrite, **how, **vars(stored))

@@ -28,10 +28,9 @@ def export(
             the first requests are fast.
     """
     from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
-    from elmo_tf.saved_models.exporting.export import check_new_version, export
+    from elmo_tf.saved_models.exporting.export import export
     from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
 
-    check_new_version(directory, version, overwrite)
     first = _sentences(warmup) if warmup else ()
     vocabulary = load_vocabulary(checkpoint)
     path = export(

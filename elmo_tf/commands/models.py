@@ -10,7 +10,7 @@ from elmo_tf.checkpoints.named_models import (
     cache_folder,
     named_model,
 )
-from elmo_tf.commands.options import PRINTED, Report, markdown_table
+from elmo_tf.commands.options import ResultFormat, markdown_table, print_results
 
 _FACTS = ("name", "text", "output_dim", "million_parameters", "license", "source", "addresses")
 # Names with a part that varies, by what they begin with.
@@ -20,7 +20,7 @@ _FAMILIES = {
 }
 
 
-def models(*, report: Report = PRINTED) -> None:
+def models(*, format: ResultFormat = None) -> None:
     """List the named models and which of them are downloaded."""
     cache = cache_folder("")
     present = map(named_model, sorted(path.name for path in cache.glob("nlpl-*")))
@@ -36,10 +36,8 @@ def models(*, report: Report = PRINTED) -> None:
         f"Cache: {cache}\nLayers for task training and probes, which may be deleted: {layers} "
         f"({stored['bytes'] / 1e6:,.1f} MB)"
     )
-    report.write(
-        {"cache": str(cache), "layers": stored, "models": content},
-        lambda: _listing(known, sizes, footer),
-    )
+    results = {"cache": str(cache), "layers": stored, "models": content}
+    print_results(results, lambda: _listing(known, sizes, footer), format)
 
 
 def _listing(known: Iterable[NamedModel], sizes: dict[str, int], footer: str) -> str:

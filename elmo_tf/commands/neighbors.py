@@ -2,17 +2,16 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.commands.options import (
-    PRINTED,
     Model,
     Precision,
-    Report,
-    WrongCallError,
+    ResultFormat,
     markdown_table,
+    print_results,
 )
 
 
@@ -29,9 +28,8 @@ def neighbors(
     occurrences: PositiveInt = 2,
     layer: tuple[NonNegativeInt, ...] = (),
     top: PositiveInt = 5,
-    same_word: bool = False,
-    other_words: bool = False,
-    report: Report = PRINTED,
+    only: Literal["same", "other"] | None = None,
+    format: ResultFormat = None,
 ) -> None:
     """Find the nearest tokens of a corpus to a word in context.
 
@@ -47,12 +45,8 @@ def neighbors(
         layer: layers to compare; in layer 0, without context, each word of the corpus counts once;
             by default all except 0.
         top: neighbors per occurrence and layer.
-        same_word: find only occurrences of the word.
-        other_words: find only other words.
+        only: find only occurrences of the same word, or only other words.
     """
-    if same_word and other_words:
-        raise WrongCallError("--same-word and --other-words exclude each other")
-    report.check()
     from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.vectors import check_layers
@@ -75,8 +69,7 @@ def neighbors(
         how = occurrences, max(layers)
         uses = [search.typical_occurrences(embedder, each, *how) for each in uses]
     queries = [query for each in uses for query in each]
-    allowed = "same" if same_word else "other" if other_words else "any"
-    found = search.nearest_tokens(embedder, queries, text, layers, top, allowed, stored)
+    found = search.nearest_tokens(embedder, queries, text, layers, top, only or "any", stored)
     content = {
         "model": model,
         "corpus": corpus,
@@ -92,7 +85,7 @@ def neighbors(
             for query, nearest in zip(queries, found, strict=True)
         ],
     }
-    report.write(content, lambda: _markdown(content))
+    print_results(content, lambda: _markdown(content), format)
 
 
 def _in_context(occurrence: Any) -> dict[str, Any]:

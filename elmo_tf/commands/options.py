@@ -1,7 +1,6 @@
 """What several subcommands share: options, input, and results as JSON and Markdown."""
 
 import contextlib
-import dataclasses
 import itertools
 import os
 import shutil
@@ -14,7 +13,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.embedding import LAYERS
-from elmo_tf.files import json_text, refuse_file, write_json
+from elmo_tf.files import json_text
 
 STDIN = "/dev/stdin"  # a single hyphen on the command line
 
@@ -51,6 +50,10 @@ Precision = Annotated[
     ),
 ]
 BatchTokens = Annotated[PositiveInt, Parameter(help="tokens per batch")]
+ResultFormat = Annotated[
+    Literal["json", "markdown"] | None,
+    Parameter(help="format on stdout; by default markdown on a terminal, and json elsewhere"),
+]
 Overwrite = Annotated[bool, Parameter(help="replace existing outputs")]
 InputFormat = Annotated[
     Literal["text", "conll", "conllu", "fasta"] | None,
@@ -105,38 +108,15 @@ def print_json(content: Any, indent: int | None = None) -> None:
     print(json_text(content, indent))
 
 
-@Parameter(name="*")
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Report:
-    """Where the results of a measurement are written.
-
-    Args:
-        format: format on stdout; by default markdown on a terminal, and json elsewhere.
-        json: also write the results there, as JSON.
-        overwrite: replace existing outputs.
-    """
-
-    format: Literal["json", "markdown"] | None = None
-    json: str | None = None
-    overwrite: bool = False
-
-    def check(self) -> None:
-        """Raises before the work begins if `write` could not write its results."""
-        if self.json is not None:
-            refuse_file(self.json, self.overwrite)
-
-    def write(self, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
-        """Prints the results as JSON or as what `markdown` returns, and writes them to `json`."""
-        if self.json is not None:
-            write_json(self.json, content, self.overwrite)
-        default = "markdown" if sys.stdout.isatty() else "json"
-        if (self.format or default) == "json":
-            print_json(content, indent=2)
-        else:
-            print(markdown())
-
-
-PRINTED = Report()
+def print_results(
+    content: Mapping[str, Any], markdown: Callable[[], str], format: str | None
+) -> None:
+    """Prints the results of a measurement as JSON, or as what `markdown` returns."""
+    default = "markdown" if sys.stdout.isatty() else "json"
+    if (format or default) == "json":
+        print_json(content, indent=2)
+    else:
+        print(markdown())
 
 
 def markdown_table(
@@ -167,23 +147,11 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return names
 
 
-def named_paths(texts: Sequence[str], what: str) -> dict[str, str]:
-    """Splits `NAME=PATH` into paths by name.
-
-    Raises:
-        WrongCallError: a text has another form, or `what` (in the message) have the same name.
-    """
-    pairs = [text.partition("=") for text in texts]
-    if not all(name and path for name, _, path in pairs):
-        raise WrongCallError(f"{what} need names: NAME=PATH. Received: {' '.join(texts)}")
-    paths = {name: path for name, _, path in pairs}
-    if len(paths) < len(pairs):
-        raise WrongCallError(f"two {what} have the same name: {' '.join(texts)}")
-    return paths
-
-
 def named_vectors(vectors: Sequence[str]) -> dict[str, Any]:
-    """Opens the files of `--vectors`, see `named_paths` and `open_vectors`, by their names."""
+    """Opens the files `NAME=FILE` of `--vectors`, see `open_vectors`, by their names."""
     from elmo_tf.evaluation.stored_vectors import open_vectors
 
-    return {name: open_vectors(file) for name, file in named_paths(vectors, "--vectors").items()}
+    pairs = [text.partition("=") for text in vectors]
+    if not all(name and path for name, _, path in pairs):
+        raise WrongCallError(f"--vectors need names: NAME=FILE. Received: {' '.join(vectors)}")
+    return {name: open_vectors(file) for name, _, file in pairs}

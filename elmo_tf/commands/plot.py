@@ -1,39 +1,13 @@
 """The subcommands of `plot`: logs and sentences ─► pictures."""
 
-import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from elmo_tf.commands.options import Model, Precision, short_names
+from elmo_tf.commands.options import Model, Overwrite, Precision, short_names
 
-
-@Parameter(name="*")
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Picture:
-    """The file of a picture.
-
-    Args:
-        output: .png, .svg or .pdf file.
-        dpi: resolution of PNG, in dots per inch.
-        overwrite: replace existing outputs.
-    """
-
-    output: str
-    dpi: PositiveInt = 150
-    overwrite: bool = False
-
-    def check(self) -> None:
-        """Checks the output, before slower work begins."""
-        from elmo_tf.evaluation.plots import check_picture
-
-        check_picture(self.output, self.overwrite)
-
-    def save(self, figure: Any) -> None:
-        from elmo_tf.evaluation.plots import save_figure
-
-        save_figure(figure, self.output, self.overwrite, self.dpi)
+_Picture = Annotated[str, Parameter(help=".png, .svg or .pdf file")]
 
 
 def training(
@@ -43,9 +17,10 @@ def training(
     ],
     /,
     *,
-    picture: _Picture,
+    output: _Picture,
     by: Literal["step", "tokens", "time"] = "step",
     smooth: PositiveInt | None = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw the losses and held-out perplexities of training runs.
 
@@ -53,11 +28,10 @@ def training(
         by: x axis; time must be in the log.
         smooth: draw moving averages over this many steps; by default a hundredth of all steps.
     """
-    from elmo_tf.evaluation.plots import draw_training, read_log
+    from elmo_tf.evaluation.plots import draw_training, read_log, save_figure
 
-    picture.check()
     logs = {name: read_log(run) for name, run in zip(short_names(runs), runs, strict=True)}
-    picture.save(draw_training(logs, by, smooth))
+    save_figure(draw_training(logs, by, smooth), output, overwrite)
 
 
 def similarity(
@@ -67,17 +41,22 @@ def similarity(
     /,
     *,
     model: Model,
-    picture: _Picture,
+    output: _Picture,
     precision: Precision = "float32",
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.plots import checked_sentences, draw_similarities, token_similarities
+    from elmo_tf.evaluation.plots import (
+        checked_sentences,
+        draw_similarities,
+        save_figure,
+        token_similarities,
+    )
 
-    picture.check()
     tokens = checked_sentences(sentences)
     embedder = Embedder(model, precision=precision)
-    picture.save(draw_similarities(tokens, token_similarities(embedder, tokens)))
+    save_figure(draw_similarities(tokens, token_similarities(embedder, tokens)), output, overwrite)
 
 
 def weights(
@@ -86,22 +65,14 @@ def weights(
     ],
     /,
     *,
-    picture: _Picture,
-    json: str | None = None,
+    output: _Picture,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Draw the mixing weights of task models.
-
-    Args:
-        json: also write the weights there, as JSON.
-    """
-    from elmo_tf.evaluation.plots import draw_mixes, mixes_of
-    from elmo_tf.files import refuse_file, write_json
+    """Draw the mixing weights of task models."""
+    from elmo_tf.evaluation.plots import draw_mixes, mixes_of, save_figure
     from elmo_tf.tasks import load_task
     from elmo_tf.tasks.config import TaskConfig
 
-    picture.check()
-    if json is not None:
-        refuse_file(json, picture.overwrite)
     for workdir in workdirs:
         config = TaskConfig(workdir=workdir, resume=True)
         if config.placement == "none" or config.elmo is None:
@@ -109,20 +80,17 @@ def weights(
     mixes = []
     for workdir, name in zip(workdirs, short_names(workdirs), strict=True):
         mixes += mixes_of(name, load_task(workdir).elmo)
-    picture.save(draw_mixes(mixes))
-    if json is not None:
-        rows = [{**mix._asdict(), "shares": mix.shares.tolist()} for mix in mixes]
-        write_json(json, {"mixes": rows})
+    save_figure(draw_mixes(mixes), output, overwrite)
 
 
 def sample_efficiency(
-    sweep: Annotated[str, Parameter(help="results, from elmo-tf task sweep --json FILE")],
+    sweep: Annotated[str, Parameter(help="results, of elmo-tf task sweep, as JSON")],
     /,
     *,
-    picture: _Picture,
+    output: _Picture,
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw the scores of a sweep by share of the training data."""
-    from elmo_tf.evaluation.plots import draw_sample_efficiency, read_sweep
+    from elmo_tf.evaluation.plots import draw_sample_efficiency, read_sweep, save_figure
 
-    picture.check()
-    picture.save(draw_sample_efficiency(read_sweep(sweep)))
+    save_figure(draw_sample_efficiency(read_sweep(sweep)), output, overwrite)

@@ -7,15 +7,15 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.commands.options import (
-    PRINTED,
     Model,
     NamedVectors,
     Precision,
-    Report,
+    ResultFormat,
     TokenColumn,
     markdown_table,
     named_vectors,
     percent,
+    print_results,
 )
 
 _Files = Annotated[
@@ -38,7 +38,7 @@ def probe(
     max_iterations: PositiveInt = 200,
     max_train_tokens: PositiveInt = 500_000,
     seed: NonNegativeInt = 0,
-    report: Report = PRINTED,
+    format: ResultFormat = None,
 ) -> None:
     """Measure how well a linear classifier predicts tags from each layer.
 
@@ -50,22 +50,16 @@ def probe(
         max_train_tokens: size of the sample that replaces larger training data, in tokens.
         seed: seed of the sample.
     """
-    report.check()
-    from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.probing import check_tags, probe
-    from elmo_tf.lazy import require_extra
+    from elmo_tf.evaluation.probing import probe
     from elmo_tf.tasks.tagging import read_tagged
 
-    require_extra("sklearn", "analysis", "A probe")
-    load_config(model)
     sources = named_vectors(vectors)
     columns = input_format, token_column, tag_column
     training, tests = (
         [sentence for file in files for sentence in read_tagged(file, *columns)]
         for files in (train, test)
     )
-    check_tags(training, tests)
     limits = {"max_iterations": max_iterations, "max_train_tokens": max_train_tokens, "seed": seed}
     # Files first: they may lack a sentence, which is an error before the model is loaded.
     of_files = {name: probe(one, training, tests, **limits) for name, one in sources.items()}
@@ -76,7 +70,7 @@ def probe(
     content |= {"tag_column": tag_column, **limits, **results[""]}
     if of_files:
         content["vectors"] = of_files
-    report.write(content, lambda: _markdown(results))
+    print_results(content, lambda: _markdown(results), format)
 
 
 def _markdown(results: Mapping[str, Any]) -> str:

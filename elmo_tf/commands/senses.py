@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from elmo_tf.commands.options import (
-    PRINTED,
     BatchTokens,
     Model,
     NamedVectors,
+    Overwrite,
     Precision,
-    Report,
+    ResultFormat,
     WrongCallError,
     markdown_table,
     named_vectors,
     percent,
+    print_results,
 )
 
 # Patterns of the files that this subcommand writes; files of gold keys do not match them.
@@ -31,7 +32,8 @@ def senses(
     batch_tokens: BatchTokens = 4096,
     vectors: NamedVectors = (),
     predictions: str | None = None,
-    report: Report = PRINTED,
+    overwrite: Overwrite = False,
+    format: ResultFormat = None,
 ) -> None:
     """Measure word sense disambiguation by the vectors of each layer (F1).
 
@@ -46,8 +48,6 @@ def senses(
             senses of a lemma in order of their numbers; .gz is decompressed.
         predictions: directory; write the predicted sense keys to SET.METHOD.key.txt there.
     """
-    report.check()
-    from elmo_tf.checkpoints.load import load_config
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.sense_corpus import (
         corpus_name,
@@ -59,8 +59,7 @@ def senses(
     from elmo_tf.files import atomic_directory, refuse_directory
 
     if predictions is not None:
-        refuse_directory(predictions, report.overwrite, _KEY_FILES)
-    load_config(model)
+        refuse_directory(predictions, overwrite, _KEY_FILES)
     names = [corpus_name(path) for path in test]
     if len(set(names)) < len(names):
         raise WrongCallError(f"two test sets have the same name: {' '.join(names)}")
@@ -75,7 +74,7 @@ def senses(
     results = {"": evaluate_senses(embedder, *texts), **of_files}
     answers = [result.pop("answers") for result in results.values()]
     if predictions is not None:
-        with atomic_directory(predictions, report.overwrite, _KEY_FILES) as part:
+        with atomic_directory(predictions, overwrite, _KEY_FILES) as part:
             for name, methods in answers[0].items():
                 for method, keys in methods.items():
                     write_keys(part / f"{name}.{method}.key.txt", keys)
@@ -83,7 +82,7 @@ def senses(
     content |= {"inventory": inventory, **results[""]}
     if of_files:
         content["vectors"] = of_files
-    report.write(content, lambda: _markdown(results))
+    print_results(content, lambda: _markdown(results), format)
 
 
 def _markdown(results: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The subcommands of `task`: task models, trained on labeled files and a biLM's vectors."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
@@ -10,12 +10,13 @@ from elmo_tf.commands.options import (
     ModelDirectory,
     ModelVersion,
     Overwrite,
-    Report,
+    ResultFormat,
     TokenColumn,
     WrongCallError,
     markdown_table,
     percent,
     print_json,
+    print_results,
 )
 from elmo_tf.tasks.config import TaskConfig
 
@@ -35,7 +36,6 @@ def train(*, config: _Config) -> None:
     """Train a task model, and keep its best epoch on held-out examples."""
     from elmo_tf.trainers.tasks.training import train_task
 
-    _check_checkpoint(config)
     record = train_task(config)
     print_json({"workdir": config.workdir, **record["best"]})
 
@@ -101,17 +101,14 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
-    from elmo_tf.saved_models.exporting.export import check_new_version
     from elmo_tf.saved_models.exporting.task_exporting import export_task
     from elmo_tf.tasks import PropositionTagger, load_task
     from elmo_tf.tasks.semantic_roles.predicates import has_predicate_tagger
 
-    where = directory, version, overwrite
-    check_new_version(*where)
     workdirs = workdir, *others
     finds_predicates = all(map(has_predicate_tagger, workdirs))
     model = PropositionTagger.load(*workdirs) if finds_predicates else load_task(*workdirs)
-    print(export_task(model, *where))
+    print(export_task(model, directory, version, overwrite))
 
 
 def sweep(
@@ -119,8 +116,7 @@ def sweep(
     config: _Config,
     shares: tuple[float, ...] = (1.0,),
     seeds: PositiveInt = 5,
-    format: Literal["json", "markdown"] | None = None,
-    json: str | None = None,
+    format: ResultFormat = None,
 ) -> None:
     """Train with and without ELMo, for several seeds and shares of the data.
 
@@ -130,26 +126,13 @@ def sweep(
     Args:
         shares: shares of the training examples to train on, above 0, at most 1.
         seeds: seeds per share, counted from --seed.
-        format: format on stdout; by default markdown on a terminal, and json elsewhere.
-        json: also write the results there, as JSON.
     """
     from elmo_tf.trainers.tasks.sweep import sweep_task
 
     if config.resume or config.share < 1:
         raise WrongCallError("--share and --resume are not for a sweep: it takes --shares")
-    report = Report(format=format, json=json, overwrite=config.overwrite)
-    report.check()
-    _check_checkpoint(config)
     results = sweep_task(config, shares, seeds)
-    report.write(results, lambda: _markdown(results))
-
-
-def _check_checkpoint(config: TaskConfig) -> None:
-    """Checks the checkpoint of a training before its files are read."""
-    from elmo_tf.checkpoints.load import load_config
-
-    if config.elmo is not None:
-        load_config(config.elmo)
+    print_results(results, lambda: _markdown(results), format)
 
 
 def _markdown(results: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from absl import logging
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.neighbors import visible
-from elmo_tf.files import atomic_file, refuse_file
+from elmo_tf.files import atomic_file
 from elmo_tf.lazy import require_extra
 from elmo_tf.models.elmo import Elmo
 
@@ -68,31 +68,21 @@ _MAX_TOKENS, _MAX_LABEL, _MAX_MIXES = 60, 16, 40
 _styled = matplotlib.rc_context(_STYLE)
 
 
-def check_picture(path: str | os.PathLike, overwrite: bool = False) -> None:
-    """Checks that `save_figure` can write a file.
-
-    Raises:
-        ValueError: the file name has no supported suffix.
-        FileExistsError: the file exists and `overwrite` is false.
-    """
-    if Path(path).suffix.lower() not in _SUFFIXES:
-        raise ValueError(
-            f"A picture's name must end in one of {', '.join(_SUFFIXES)}. "
-            f"Received: {os.fspath(path)}"
-        )
-    refuse_file(path, overwrite)
-
-
 @_styled
 def save_figure(
     figure: Figure, path: str | os.PathLike, overwrite: bool = False, dpi: int = 150
 ) -> None:
     """Writes a figure in the format of the file name's suffix. Equal figures give equal bytes.
 
-    `dpi`: dots per inch of a PNG. Raises: see `check_picture`.
+    `dpi`: dots per inch of a PNG. Raises a `ValueError` if the suffix is not supported, and a
+    `FileExistsError` if the file exists and `overwrite` is false.
     """
-    check_picture(path, overwrite)
     suffix = Path(path).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise ValueError(
+            f"A picture's name must end in one of {', '.join(_SUFFIXES)}. "
+            f"Received: {os.fspath(path)}"
+        )
     with atomic_file(path, overwrite) as part, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # `families` warns once
         figure.savefig(part, format=suffix[1:], dpi=dpi, metadata=_SUFFIXES[suffix])
@@ -299,12 +289,12 @@ def draw_mixes(mixes: Sequence[Mix]) -> Figure:
 
 
 def read_sweep(path: str | os.PathLike) -> dict[str, Any]:
-    """Reads the result of `elmo-tf task sweep --json FILE`; `ValueError` for other contents."""
+    """Reads the result of `elmo-tf task sweep` as JSON; `ValueError` for other contents."""
     try:
         sweep = json.loads(Path(path).read_text("utf-8"))
         draw_sample_efficiency(sweep)
     except (ValueError, KeyError, TypeError):
-        message = f"{os.fspath(path)} is not a result of elmo-tf task sweep --json FILE."
+        message = f"{os.fspath(path)} is not a result of elmo-tf task sweep as JSON."
         raise ValueError(message) from None
     return sweep
 

@@ -22,7 +22,7 @@ def neighbors(command, checkpoint_directory):
 
 def test_neighbors_of_a_sentence_are_printed_with_sentence_file_and_line(neighbors):
     out = neighbors(
-        "bank", "--sentence", "a bank lent", "--layer", "2", "--top", "2", "--same-word"
+        "bank", "--sentence", "a bank lent", "--layer", "2", "--top", "2", "--only", "same"
     )
 
     found = json.loads(out)

@@ -50,13 +50,9 @@ def test_mixing_weights_of_task_models_are_drawn(
     )
     assert status == 0, err
 
-    status, _, err = command(
-        *("plot", "weights", "ner/", "--output", "weights.svg", "--json", "weights.json")
-    )
+    status, _, err = command("plot", "weights", "ner/", "--output", "weights.svg")
 
     assert status == 0, err
     text = (tmp_path / "weights.svg").read_text()
     assert ">ner, input<" in text
-    mixes = json.loads((tmp_path / "weights.json").read_text())["mixes"]
-    assert [mix["name"] for mix in mixes] == ["ner, input", "ner, output"]
-    assert sum(mixes[0]["shares"]) == pytest.approx(1)
+    assert ">ner, output<" in text

@@ -82,13 +82,12 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
 
     status, out, err = command(
         *("probe", checkpoint_directory, "--train", "a.conllu", "b.txt", "--test", "a.conllu"),
-        *("--input-format", "conllu", "--tag-column", 5, "--json", "out.json"),
+        *("--input-format", "conllu", "--tag-column", 5),
         *("--token-column", 3, "--max-train-tokens", 3, "--seed", 4),
         *("--precision", "bfloat16"),
     )
 
     assert status == 0, err
     found = json.loads(out)
-    assert found == json.loads(Path("out.json").read_text())
     assert (found["tags"], found["train_sentences"]) == (2, 1)
     assert "trained on 1 of the 2 sentences" in " ".join(err.split())
