@@ -13,7 +13,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -216,7 +215,6 @@ class StopRequest:
 
     def __init__(self):
         self.signal = 0
-        self._is_interruptible = False
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -230,17 +228,6 @@ class StopRequest:
     def __exit__(self, *exception: object) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-
-    @contextlib.contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """A block that a signal ends at once, without an exception; for repeatable work."""
-        self._is_interruptible = True
-        try:
-            yield
-        except _Interrupted:
-            pass
-        finally:
-            self._is_interruptible = False
 
     def end(self, number: int) -> None:
         """Ends the process as the signal would have without this class.
@@ -257,9 +244,3 @@ class StopRequest:
         if self.signal and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
-        if self._is_interruptible:
-            raise _Interrupted
-
-
-class _Interrupted(BaseException):
-    """Not an `Exception`, so that no `except Exception` on the way catches it."""

@@ -1,7 +1,6 @@
 """The replicas of a run: one device, several devices of a machine, or several machines."""
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -116,7 +115,7 @@ class Cluster:
         return self.strategy.run(add, args=(value,))
 
 
-def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
+def cluster_from_environment(batch_size: int) -> Cluster:
     """The replicas that TF_CONFIG and the devices of this machine define.
 
     If TF_CONFIG names several workers, these train together. Otherwise all GPUs of this machine do,
@@ -125,13 +124,11 @@ def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
 
     Args:
         batch_size: int >= 1. Batch rows of all replicas together.
-        num_parts: int >= 1. Parts into which each replica divides its rows.
 
     Raises:
-        ValueError: TF_CONFIG is wrong, or `batch_size` is not a multiple of the number of replicas
-            times `num_parts`.
+        ValueError: TF_CONFIG is wrong, or `batch_size` is not a multiple of the number of replicas.
     """
-    worker, addresses = _workers(os.environ.get("TF_CONFIG", ""))
+    worker, addresses = _workers()
     if addresses:
         logging.info("Worker %d of %d is waiting for the others.", worker, len(addresses))
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -142,11 +139,10 @@ def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
         if len(devices) > 1:
             strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
         cluster = Cluster(strategy)
-    if batch_size % (cluster.num_replicas * num_parts):
-        parts = f" times `accumulate`, {num_parts}" if num_parts > 1 else ""
+    if batch_size % cluster.num_replicas:
         raise ValueError(
-            f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}"
-            f"{parts}. Received: {batch_size}"
+            f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}. "
+            f"Received: {batch_size}"
         )
     if cluster.num_replicas > 1:
         logging.info(
@@ -156,31 +152,22 @@ def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
     return cluster
 
 
-def _workers(tf_config: str) -> tuple[int, list[str]]:
+def _workers() -> tuple[int, list[str]]:
     """The index of this worker and the addresses of all, if there are several; the chief first."""
-    if not tf_config.strip():
-        return 0, []
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
-        content = json.loads(tf_config)
-        cluster = content.get("cluster", {})
-        tasks = {kind: list(cluster[kind]) for kind in cluster}
-        chiefs, workers = tasks.pop("chief", []), tasks.pop("worker", [])
-        addresses = [*chiefs, *workers]
-        if len(addresses) <= 1:
+        cluster = resolver.cluster_spec().as_dict()
+        chiefs, workers = cluster.get("chief", []), cluster.get("worker", [])
+        if len(addresses := [*chiefs, *workers]) <= 1:
             return 0, []
-        kind, index = content["task"]["type"], int(content["task"]["index"])
+        others = cluster.keys() - {"chief", "worker"}
+        index = resolver.task_id + (len(chiefs) if resolver.task_type == "worker" else 0)
+        if others or resolver.task_type not in cluster or not 0 <= index < len(addresses):
+            raise ValueError("its tasks must be of the types chief and worker, in its cluster")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
             'TF_CONFIG must look like {"cluster": {"worker": ["host1:port", "host2:port"]}, '
-            f'"task": {{"type": "worker", "index": 0}}}}. Received: {tf_config!r} ({error!r})'
+            f'"task": {{"type": "worker", "index": 0}}}}. Received: {os.environ["TF_CONFIG"]!r} '
+            f"({error})"
         ) from None
-    if tasks or kind not in ("chief", "worker"):
-        raise ValueError(
-            f"TF_CONFIG must have tasks of the types chief and worker only. Received: {tf_config!r}"
-        )
-    index += len(chiefs) if kind == "worker" else 0
-    if not 0 <= index < len(addresses):
-        raise ValueError(
-            f"The task index in TF_CONFIG is not in its cluster. Received: {tf_config!r}"
-        )
     return index, addresses

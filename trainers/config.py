@@ -77,13 +77,10 @@ class PretrainConfig(RunSettings):
         batch_size: text streams processed in parallel (batch rows), of all replicas together; by
             default that of the recipe.
         unroll: tokens of each batch row per step.
-        accumulate: number of parts in which a batch is computed, one after the other, to save
-            memory; must divide the batch size.
         num_sampled: negative samples of the softmax, per direction and step.
         optimizer: optimizer of all weights; by default that of the recipe.
-        learning_rate: highest learning rate, above 0; by default 0.2 for adagrad, 0.001 for adam;
-            for adamw, 0.002 with start_from, or else 0.002 to 0.01 by the number of LSTM cells and
-            steps.
+        learning_rate: highest learning rate, above 0; by default 0.2 for adagrad; for adamw, 0.002
+            with start_from, or else 0.002 to 0.01 by the number of LSTM cells and steps.
         schedule: learning rate schedule after the warm-up; cosine ends at a tenth of the highest
             rate; by default that of the recipe.
         warmup_steps: steps during which the learning rate rises linearly, at most half of all
@@ -101,9 +98,6 @@ class PretrainConfig(RunSettings):
         eval_every: steps between two evaluations of the held-out text; by default a tenth of all
             steps.
         save_every: steps between two saves.
-        save_minutes: also save when this many minutes, above 0, have passed since the last save;
-            off by default.
-        tensorboard: write losses, gradient norms and learning rates for TensorBoard.
         resume: resume from the last save in the work directory, with its settings unless others are
             given; if there is no save yet, start from the beginning.
         overwrite: delete the results in the work directory, and start from the beginning.
@@ -127,9 +121,8 @@ class PretrainConfig(RunSettings):
     # the shape of the biLM.
     CHANGEABLE: ClassVar = (
         *("corpus", "workdir", "vocab", "input_format", "valid", "preset", "start_from"),
-        *("word_input", "tie_softmax", "forward_only", "recipe", "steps", "epochs", "accumulate"),
-        *("num_sampled", "eval_every", "save_every", "save_minutes", "tensorboard", "resume"),
-        "overwrite",
+        *("word_input", "tie_softmax", "forward_only", "recipe", "steps", "epochs"),
+        *("num_sampled", "eval_every", "save_every", "resume", "overwrite"),
     )
 
     corpus: Annotated[Texts, pydantic.Field(min_length=1)]
@@ -148,9 +141,8 @@ class PretrainConfig(RunSettings):
     epochs: Positive | None = None
     batch_size: Count | None = None
     unroll: Count = 20
-    accumulate: Count = 1
     num_sampled: Count = 8192
-    optimizer: Literal["adagrad", "adam", "adamw"] | None = None
+    optimizer: Literal["adagrad", "adamw"] | None = None
     learning_rate: Positive | None = None
     schedule: Literal["constant", "cosine"] | None = None
     warmup_steps: Natural | None = None
@@ -162,8 +154,6 @@ class PretrainConfig(RunSettings):
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**31)] = 0
     eval_every: Count | None = None
     save_every: Count = 1000
-    save_minutes: Positive | None = None
-    tensorboard: bool = False
     resume: bool = False
     overwrite: bool = False
 
@@ -174,11 +164,6 @@ class PretrainConfig(RunSettings):
             raise ValueError(
                 "`weight_decay` is for the optimizer adamw. "
                 f"Received: {self.weight_decay} with {self.optimizer}"
-            )
-        if self.batch_size % self.accumulate:
-            raise ValueError(
-                f"`batch_size` must be a multiple of `accumulate`, {self.accumulate}. "
-                f"Received: {self.batch_size}"
             )
         if self.tie_softmax and not self.word_input:
             raise ValueError("`tie_softmax` needs `word_input`, whose table the softmax shares.")

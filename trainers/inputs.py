@@ -9,7 +9,6 @@ from absl import logging
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.checkpoints.load import load_config, open_checkpoint
-from elmo_tf.checkpoints.named_models import named_model
 from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
@@ -63,17 +62,11 @@ def initial_shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: in
     """The shape of the biLM: that of the checkpoint it starts from, or else of the settings.
 
     Raises:
-        ValueError: the work directory has the name of the checkpoint, and would be read in its
-            place when the run is resumed; or preset or options have another shape.
+        ValueError: preset or options have another shape.
     """
     path = config.start_from
     if path is None:
         return config.bilm_config(num_tokens)
-    if named_model(path) and Path(path).absolute() == Path(config.workdir).absolute():
-        raise ValueError(
-            f"`workdir` must not be {path!r} here: a directory of that name hides the model "
-            f"{path} to start from. Choose another."
-        )
     if workdir.before is not None:  # without the checkpoint, which may have been removed
         shape = BiLMConfig.from_options(workdir.path / OPTIONS_FILE)
     else:
@@ -88,8 +81,8 @@ def initial_shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: in
 
 def default_learning_rate(config: PretrainConfig, num_cells: int, num_steps: int) -> float:
     """The highest rate of a run with so many LSTM cells per layer, if none is set."""
-    if config.optimizer != "adamw":
-        return {"adagrad": 0.2, "adam": 0.001}[config.optimizer]
+    if config.optimizer == "adagrad":
+        return 0.2
     if config.start_from is not None:
         return _LOWEST_RATE
     # Measured: see "Default learning rates" in docs/benchmarks.md.

@@ -16,13 +16,13 @@ def optimizer_named(name: str, learning_rate: Any, weight_decay: float = 0.0) ->
     """Creates an optimizer by its name.
 
     Args:
-        name: "adagrad", "adam" (`AdamW` without weight decay) or "adamw".
+        name: "adagrad" or "adamw".
         learning_rate: float or a schedule.
         weight_decay: float >= 0. For "adamw" only. Defaults to 0.
     """
     if name == "adagrad":
         return Adagrad(learning_rate)
-    return AdamW(learning_rate, weight_decay=weight_decay, name=name)
+    return AdamW(learning_rate, weight_decay=weight_decay)
 
 
 def learning_rate_schedule(

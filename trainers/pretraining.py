@@ -8,7 +8,6 @@
 import contextlib
 import dataclasses
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from elmo_tf.checkpoints.formats import (
 from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.files import refuse_pattern, write_json
-from elmo_tf.lazy import require_extra
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
 from elmo_tf.settings import read_record
@@ -46,7 +44,7 @@ from elmo_tf.trainers.inputs import (
 )
 from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
-from elmo_tf.trainers.training_log import TENSORBOARD_FOLDER, TrainingLogger
+from elmo_tf.trainers.training_log import TrainingLogger
 from elmo_tf.trainers.workdir import WorkDirectory
 
 BEST_FOLDER = "best"
@@ -55,10 +53,8 @@ _TEXT_FOLDER = "text"  # the corpus as text, if it is in another format
 _INPUTS = {VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, _TEXT_FOLDER}
 _RESULTS = {
     *(OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, EMBEDDINGS_FILE, *_INPUTS),
-    *(STATE_FOLDER, BEST_FOLDER, TENSORBOARD_FOLDER),
+    *(STATE_FOLDER, BEST_FOLDER),
 }
-# The signal that each worker sends with a step; larger values are numbers of stop signals.
-_NO_SIGNAL, _SAVE = 0, 1
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
@@ -96,8 +92,6 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         >>> record = elmo_tf.trainers.pretrain(config)
         >>> vectors = elmo_tf.Embedder("run").encode(["The bank raised its rates ."])
     """
-    if config.tensorboard:
-        require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")
     refuse_pattern(config.workdir)
     workdir = WorkDirectory(config, _RESULTS, WEIGHTS_FILE, _saved_record, "step", _INPUTS)
     files, valid_files = text_files(config.corpus), text_files(config.valid)
@@ -105,7 +99,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     shape = initial_shape(config, workdir, len(vocabulary))
     # Before TensorFlow computes anything.
     share_cores_for_training(shape.lstm.dim)
-    cluster = cluster_from_environment(config.batch_size, config.accumulate)
+    cluster = cluster_from_environment(config.batch_size)
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
     with cluster.reporting_lost_workers(), contextlib.ExitStack() as stack:
         inputs = read_inputs(config, workdir, shape, vocabulary, text, files, valid_files)
@@ -154,7 +148,6 @@ def _build(
             dropout=config.dropout,
             clip_norm=config.clip_norm,
             seed=config.seed,
-            num_parts=config.accumulate,
             ema=config.ema,
             cluster=cluster,
         )
@@ -200,7 +193,6 @@ def _run(
     train_step, record = state.train_step, results.record
     is_alone = train_step.cluster.num_workers == 1
     eval_every = config.eval_every or math.ceil(num_steps / 10)
-    save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
     done = record["step"]
     if done in (0, num_steps) or done % eval_every == 0:
         results.evaluate(done, logger, stop)  # unless it was evaluated before the resume
@@ -210,12 +202,9 @@ def _run(
         results.write()
         if stop.signal and not results.is_evaluated(done):
             stop.end(stop.signal)
-    saved_at = time.monotonic()
     for step in range(done + 1, num_steps + 1):
         window = next(windows)  # strings (direction, row, token)
-        save_is_due = time.monotonic() - saved_at >= save_seconds
-        signal = stop.signal or (_SAVE if save_is_due else _NO_SIGNAL)
-        outputs = train_step(window["inputs"], window["targets"], signal)
+        outputs = train_step(window["inputs"], window["targets"], stop.signal)
         losses = {name: float(value) for name, value in outputs.items()}
         signal = int(losses.pop("signal"))  # the largest of all workers
         is_skipped = losses.pop("skipped")
@@ -235,8 +224,7 @@ def _run(
         if step == num_steps or step % config.save_every == 0 or signal:
             state.save()
             results.write()
-            saved_at = time.monotonic()
-        if signal > _SAVE and (step < num_steps or not results.is_evaluated(step)):
+        if signal and (step < num_steps or not results.is_evaluated(step)):
             logging.info("Saved and stopped at step %d. Add --resume to continue.", step)
             stop.end(signal)
 
@@ -279,9 +267,7 @@ class _Results:
         if self.is_evaluated(step) or stop.signal:
             return
         with self._average.applied():
-            result = None
-            with stop.interruptible():
-                result = self._perplexity(shown=False)
+            result = self._perplexity(shown=False, is_stopped=lambda: stop.signal > 0)
             if result is None:
                 return
             logger.evaluation(step, result)

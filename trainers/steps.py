@@ -40,8 +40,6 @@ class TrainStep:
         dropout: float, 0 to below 1.
         clip_norm: float > 0.
         seed: int. With the step and the replica, it determines all random numbers.
-        num_parts: int >= 1. Number of parts in which a replica computes its rows, one after the
-            other, to save memory; their gradients are summed. Defaults to 1.
         ema: float, 0 to below 1. Decay of the moving average of the weights. Defaults to 0, no
             average.
         cluster: a `Cluster`. Defaults to one replica.
@@ -57,7 +55,6 @@ class TrainStep:
         dropout: float,
         clip_norm: float,
         seed: int,
-        num_parts: int = 1,
         ema: float = 0.0,
         cluster: Cluster | None = None,
     ):
@@ -66,7 +63,6 @@ class TrainStep:
         self.dropout = dropout
         self.clip_norm = clip_norm
         self.seed = seed
-        self.num_parts = num_parts
         self.cluster = cluster or Cluster(tf.distribute.get_strategy())
         shared = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
         self.step = tf.Variable(0, dtype=tf.int64, name="step", **shared)
@@ -152,37 +148,16 @@ class TrainStep:
         self, inputs: tf.Tensor, targets: tf.Tensor, seed: tf.Tensor
     ) -> tuple[list, tf.Tensor]:
         """The gradients of this replica's rows, and their losses, float (direction,)."""
-        parts = zip(
-            tf.split(inputs, self.num_parts, axis=1),
-            tf.split(targets, self.num_parts, axis=1),
-            strict=True,
-        )
-        total, all_losses, all_states = None, [], []
-        for part, (inputs, targets) in enumerate(parts):
-            before = [] if total is None else tf.nest.flatten(total, expand_composites=True)
-            # Without this dependency TensorFlow computes all parts at the same time.
-            with tf.control_dependencies(before):
-                inputs = tf.identity(inputs)
-            size = inputs.shape[1]
-            rows = slice(part * size, (part + 1) * size)
-            states = tf.nest.map_structure(lambda state, rows=rows: state[rows], self.states)
-            part_seed = _fold_in(seed, part) if self.num_parts > 1 else seed
-            with tf.GradientTape() as tape:
-                losses, states = self._losses(inputs, targets, states, part_seed)
-                tokens = tf.cast(tf.shape(inputs)[-1], losses.dtype)
-                share = self.num_parts * self.cluster.num_replicas
-                scaled = tf.reduce_mean(losses) * tokens / share
-            gradients = tape.gradient(scaled, [weight.value for weight in self.trainable])
-            total = gradients if total is None else list(map(_add, total, gradients))
-            all_losses.append(losses)
-            all_states.append(states)
-        tf.nest.map_structure(
-            lambda old, *new: old.assign(tf.concat(new, axis=0)), self.states, *all_states
-        )
-        return total, tf.reduce_mean(tf.stack(all_losses), axis=0)
+        with tf.GradientTape() as tape:
+            losses, states = self._losses(inputs, targets, seed)
+            tokens = tf.cast(tf.shape(inputs)[-1], losses.dtype)
+            scaled = tf.reduce_mean(losses) * tokens / self.cluster.num_replicas
+        gradients = tape.gradient(scaled, [weight.value for weight in self.trainable])
+        tf.nest.map_structure(lambda old, new: old.assign(new), self.states, states)
+        return gradients, losses
 
     def _losses(
-        self, inputs: tf.Tensor, targets: tf.Tensor, states: Any, seed: tf.Tensor
+        self, inputs: tf.Tensor, targets: tf.Tensor, seed: tf.Tensor
     ) -> tuple[tf.Tensor, Any]:
         """The mean loss of each direction, float (direction,), and the new states."""
         calls, dropout_seed = itertools.count(), _fold_in(seed, _DROPOUT)
@@ -192,6 +167,7 @@ class TrainStep:
             call_seed = _fold_in(dropout_seed, next(calls))
             return tf.nn.experimental.stateless_dropout(inputs, self.dropout, seed=call_seed)
 
+        states = tf.nest.map_structure(tf.identity, self.states)
         outputs, states = self.model.top_layer_outputs(
             inputs, states, dropout if self.dropout else None, training=True
         )
@@ -203,12 +179,3 @@ class TrainStep:
             sample_seed = _fold_in(_fold_in(seed, _NEGATIVES), direction)
             losses.append(tf.reduce_mean(self.model.softmax(top, ids, seed=sample_seed)))
         return tf.stack(losses), states
-
-
-def _add(first: Any, second: Any) -> Any:
-    """The sum of two gradients; sparse ones are concatenated."""
-    if isinstance(first, tf.IndexedSlices):
-        values = tf.concat([first.values, second.values], axis=0)
-        indices = tf.concat([first.indices, second.indices], axis=0)
-        return tf.IndexedSlices(values, indices, first.dense_shape)
-    return first + second

@@ -1,20 +1,17 @@
-"""What a pretraining run prints and logs: each step, the time left, evaluations; TensorBoard."""
+"""What a pretraining run prints and logs: each step, the time left, evaluations."""
 
 import contextlib
-import json
 import math
 import time
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
 from absl import logging
 
 from elmo_tf.logs import progress
 from elmo_tf.trainers.config import PretrainConfig
-from elmo_tf.trainers.workdir import LOG_FILE, WorkDirectory
+from elmo_tf.trainers.workdir import WorkDirectory
 
-TENSORBOARD_FOLDER = "tensorboard"
 # Weight of a new step in the exponential moving average of the losses on the progress line.
 _SMOOTHING = 0.02
 _LARGEST_EXPONENT = 50
@@ -47,16 +44,10 @@ class TrainingLogger(contextlib.ExitStack):
         self._tokens = tokens = config.batch_size * config.unroll
         self._schedule = schedule
         self._smooth: dict[str, float] = {}
-        self._board: tf.summary.SummaryWriter | None = None
-        if is_chief and config.tensorboard:
-            self._board = tf.summary.create_file_writer(str(workdir.path / TENSORBOARD_FOLDER))
-            self.callback(self._board.close)
         total, done = num_steps * tokens, first * tokens
         self._meter = progress(total, "training", "tokens", initial=done, shown=is_chief)
         self.callback(self._meter.close)
         self._last = time.monotonic()
-        if is_chief and first > 0:
-            self._warn_of_rise(first)
 
     def step(self, step: int, losses: dict[str, float]) -> None:
         """Logs a step: losses, gradient norm, learning rate, and seconds since the last step."""
@@ -79,25 +70,6 @@ class TrainingLogger(contextlib.ExitStack):
             refresh=False,
         )
         self._meter.update(self._tokens)
-        if self._board is None:
-            return
-        with self._board.as_default(step=step):
-            for name, value in losses.items():
-                group = "gradient" if name == "norm" else "loss"
-                tf.summary.scalar(f"{group}/{name}", value)
-            tf.summary.scalar("learning_rate", learning_rate)
-
-    def _warn_of_rise(self, done: int) -> None:
-        """Warns if the step `done` had a lower rate than in a run of this number of steps."""
-        lines = (self._workdir.path / LOG_FILE).read_text(encoding="utf-8").splitlines()
-        before = json.loads(lines[-1])["learning_rate"] if lines else math.inf
-        if float(self._schedule(done - 1)) > 1.001 * before:
-            logging.warning(
-                "The learning rate rises from %.2g to %.2g, because the schedule now ends at step "
-                "%s. The loss may rise at first. To extend runs, use --schedule constant from "
-                "the beginning.",
-                *(before, float(self._schedule(done)), f"{self._num_steps:,}"),
-            )
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         """Logs the perplexity of the held-out text."""
@@ -112,7 +84,3 @@ class TrainingLogger(contextlib.ExitStack):
             *(step, result["average"], ", ".join(directions), result["tokens"]),
             f"{result['unknown']:.1%}",
         )
-        if self._board is not None:
-            with self._board.as_default(step=step):
-                for name, value in perplexities.items():
-                    tf.summary.scalar(f"held_out_perplexity/{name}", value)

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,11 +73,16 @@ class Perplexity:
         )
         self._losses_of = tf.function(self._window_losses, reduce_retracing=True, autograph=False)
 
-    def __call__(self, shown: bool = True) -> dict[str, float | int]:
+    def __call__(
+        self, shown: bool = True, is_stopped: Callable[[], bool] = lambda: False
+    ) -> dict[str, float | int] | None:
+        """Returns the result of `perplexity`, or None if `is_stopped` is true between windows."""
         tf.nest.map_structure(lambda state: state.assign(tf.zeros_like(state)), self._states)
         total = tf.zeros((self._model.bilm.config.num_directions,), tf.float64)
         with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
             for window in self._windows():
+                if is_stopped():
+                    return None
                 total += self._losses_of(window["inputs"], window["targets"], window["mask"])
                 meter.update(int(tf.math.count_nonzero(window["mask"])))
         means = (total / self._num_targets).numpy()  # forward[, backward]

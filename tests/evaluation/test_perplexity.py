@@ -137,3 +137,9 @@ def test_losses_are_exact_for_any_chunk_size(
     )
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert losses.dtype == tf.float32
+
+
+def test_an_evaluation_that_is_stopped_has_no_result(language_model, text):
+    measure = Perplexity(language_model, [text])
+    assert measure(is_stopped=lambda: True) is None
+    assert measure()["tokens"] == NUM_TARGETS

@@ -113,13 +113,3 @@ def test_options_must_have_the_shape_of_the_starting_checkpoint(tmp_path, unchan
     with pytest.raises(ValueError, match="another shape than the preset or options"):
         pretrain(PretrainConfig(**{**unchanged, **changes}))
     assert not (tmp_path / "other").exists()
-
-
-def test_a_work_directory_must_not_have_the_name_of_the_starting_model(
-    tmp_path, monkeypatch, unchanged
-):
-    monkeypatch.chdir(tmp_path)
-    for workdir in (tmp_path / "small-en", "small-en"):
-        with pytest.raises(ValueError, match=r"`workdir` must not be 'small-en' here: .*hides"):
-            pretrain(PretrainConfig(**unchanged, start_from="small-en", workdir=workdir))
-    assert not (tmp_path / "small-en").exists()

@@ -88,19 +88,6 @@ def test_resuming_a_finished_run_makes_no_steps_and_no_saves(tmp_path, settings,
     assert {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")} == before
 
 
-def test_a_longer_cosine_warns_that_the_rate_rises(tmp_path, settings, caplog):
-    settings = {**settings, "schedule": "cosine", "learning_rate": 0.1, "steps": 3}
-    pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-    config = PretrainConfig(workdir=tmp_path / "run", steps=10, resume=True)
-    with caplog.at_level("INFO", logger="absl"):
-        pretrain(config)
-        assert "rate rises from 0.032 to 0.081, because the schedule now ends" in caplog.text
-        assert "10 steps of 75 tokens, 0.42 epochs" in caplog.text
-        caplog.clear()
-        pretrain(config)
-    assert "rises" not in caplog.text
-
-
 def other_vocabulary(text, folder):
     Vocabulary.build(["the cat sees a dog"]).save(folder / "other.txt")
     return {"vocab": folder / "other.txt"}
@@ -167,9 +154,11 @@ def evaluations(monkeypatch):
     """Replaces the evaluation; returns the numbers of the calls in which it gets a signal."""
     interrupted, calls = [], itertools.count(1)
 
-    def evaluate(self, **kwargs):
+    def evaluate(self, is_stopped, **kwargs):
         if next(calls) in interrupted:
             os.kill(os.getpid(), signal.SIGTERM)
+        if is_stopped():
+            return None
         return {"average": 9.0, "tokens": self._num_targets, "unknown": self._unknown}
 
     monkeypatch.setattr(Perplexity, "__call__", evaluate)

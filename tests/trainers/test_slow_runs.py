@@ -38,7 +38,6 @@ FORMS = {
     "forward only": {"forward_only": True},
     "bfloat16": {"precision": "mixed_bfloat16"},
     "adamw": {"optimizer": "adamw", "learning_rate": 0.01, "weight_decay": 1e-4},
-    "accumulated": {"accumulate": 2},
 }
 
 
