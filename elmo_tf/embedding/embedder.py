@@ -2,12 +2,11 @@
 
 import collections
 import functools
-import itertools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +15,12 @@ from elmo_tf.embedding import file_jobs
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.vector_files import OutputOptions
 from elmo_tf.embedding.vectors import (
+    EmbeddedText,
     LayerChoice,
     bilm_and_mix,
     check_layers,
     cosines,
+    embedded_texts,
     layer_state,
     layers_of_states,
     mean_over_tokens,
@@ -37,26 +38,12 @@ from elmo_tf.processors import (
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.counting import KnownText, TextCount, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized, tokenizer_of
+from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
 
 # Maximum memory for the vectors of long sentences that are read ahead, in bytes.
 _GROUP_MEMORY = 2**29
-
-
-class EmbeddedText(NamedTuple):
-    """The tokens of a text, all sentences in a row.
-
-    Attributes:
-        tokens: strings.
-        offsets: int (token, 2). The start and end of each token in the text, in characters.
-        vectors: float32 (…, token, feature), see `Embedder`.
-    """
-
-    tokens: list[str]
-    offsets: np.ndarray
-    vectors: np.ndarray
 
 
 class Embedder:
@@ -251,7 +238,7 @@ class Embedder:
         if self.tokenizer is None:
             return embed(token_lists(sentences))
         texts = token_lists(sentences, keep_text=True)
-        return (text.vectors for text in _embedded_texts(texts, self.tokenizer, embed))
+        return (text.vectors for text in embedded_texts(texts, self.tokenizer, embed))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, in input order.
@@ -270,7 +257,7 @@ class Embedder:
         texts = token_lists(texts, "texts", keep_text=True)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        return _embedded_texts(texts, self.tokenizer, embed)
+        return embedded_texts(texts, self.tokenizer, embed)
 
     def _embed(
         self, read_group: GroupReader, sentences: Iterator[list[str]]
@@ -385,30 +372,3 @@ class Embedder:
         self.precision = usable_precision(self.precision)
         self.bilm, self._mix = layers_of_states(self.bilm, self._mix, self.precision)
         self._prepare()
-
-
-def _embedded_texts(
-    texts: Iterable[str | list[str]],
-    tokenizer: Tokenizer,
-    embed: Callable[[Iterator[list[str]]], Iterator[np.ndarray]],
-) -> Iterator[EmbeddedText]:
-    """See `Embedder.embed_texts`; `embed` yields the vectors of sentences (lists of tokens)."""
-    # A text without tokens is one sentence without tokens.
-    split, embedded = itertools.tee(_sentences(text, tokenizer) or [[]] for text in texts)
-    arrays = embed([token.text for token in sentence] for text in embedded for sentence in text)
-    for text in split:
-        tokens = list(itertools.chain.from_iterable(text))
-        places = [(token.start, token.end) for token in tokens]
-        yield EmbeddedText(
-            [token.text for token in tokens],
-            np.array(places, np.int64).reshape(-1, 2),
-            np.concatenate(list(itertools.islice(arrays, len(text))), axis=-2),
-        )
-
-
-def _sentences(text: str | list[str], tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
-    """The sentences of a text. A list of tokens is one, with offsets as if joined by spaces."""
-    if isinstance(text, str):
-        return tokenized(text, tokenizer)
-    starts = itertools.accumulate((len(token) + 1 for token in text), initial=0)
-    return [[Token(token, at, at + len(token)) for token, at in zip(text, starts, strict=False)]]
