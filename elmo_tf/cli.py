@@ -52,7 +52,7 @@ _EXAMPLES = {
 }
 _GROUPS = {
     "task": "Train, evaluate and use task models, such as NER taggers.",
-    "plot": "Draw a picture, as PNG, SVG or PDF.",
+    "plot": "Plot training curves or sentences, as PNG, SVG or PDF.",
 }
 _WITHOUT_TENSORFLOW = ("models", "tokenize")
 

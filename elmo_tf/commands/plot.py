@@ -1,4 +1,4 @@
-"""The subcommands of `plot`: logs and sentences ─► pictures."""
+"""The subcommands of `plot`: logs and sentences ─► plots."""
 
 from typing import Annotated, Literal
 
