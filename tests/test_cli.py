@@ -175,15 +175,6 @@ TEXT_READERS = [
 
 
 @pytest.mark.parametrize("arguments", TEXT_READERS)
-def test_wrong_text_is_refused_by_all_commands(command, trained, arguments):
-    Path("odd.txt").write_text(">P01308 insulin\nMALWMRLLPL\n")
-    status, out, err = command(*(part.format(run=trained, text="odd.txt") for part in arguments))
-    assert (status, out) == (1, "")
-    assert "odd.txt, line 1: the text begins with '>', as in FASTA" in err
-    assert {path.name for path in Path().iterdir()} == {"text.txt", "odd.txt"}
-
-
-@pytest.mark.parametrize("arguments", TEXT_READERS)
 def test_suspicious_lines_are_reported_by_all_commands(command, trained, caplog, arguments):
     lines = b"caf\xe9", b"\xff\xfea\0", b"<S> the dog", b"the cat sat"
     Path("odd.txt").write_bytes(b"\n".join(lines) + b"\n" + b"the cat\n" * 100)

@@ -44,12 +44,7 @@ _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: 
 _NO_LIMITS = Limits(2**31 - 1, 2**62)  # for warm-up requests
 # TF Serving writes values into the field of their type, where clients in other languages expect
 # them. Strings are there anyway.
-_VALUE_FIELDS = {
-    tf.float64: "double_val",
-    tf.int32: "int_val",
-    tf.int64: "int64_val",
-    tf.bool: "bool_val",
-}
+_VALUE_FIELDS = {tf.int32: "int_val", tf.int64: "int64_val"}
 
 
 class ServedModel:
@@ -171,8 +166,6 @@ class ServedModel:
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Answers `PredictionService.GetModelMetadata`."""
         with self.version(request.model_spec) as version:
-            if list(request.metadata_field) != ["signature_def"]:
-                raise invalid('The `metadata_field` must be "signature_def".')
             response = get_model_metadata_pb2.GetModelMetadataResponse(
                 model_spec={"name": self.name, "version": {"value": version.number}}
             )

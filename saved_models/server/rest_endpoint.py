@@ -13,6 +13,7 @@ directions (`surrogateescape`). Errors are {"error": "…"} with the HTTP status
 
 import asyncio
 import base64
+import functools
 import json
 import reprlib
 import socket
@@ -161,10 +162,8 @@ class RestEndpoint:
             return _response(document, outputs)
 
     def _metadata(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
-        with self._model.version(spec) as version:
-            spec.version.value = version.number
-            signatures = get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
-        return {"model_spec": _as_dict(spec), "metadata": {"signature_def": _as_dict(signatures)}}
+        request = get_model_metadata_pb2.GetModelMetadataRequest(model_spec=spec)
+        return _as_dict(self._model.metadata(request))
 
     def _status(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec)
@@ -234,14 +233,7 @@ def _response(document: dict[str, Any], outputs: dict[str, np.ndarray]) -> dict[
     If there is one output, its values are plain instead of objects.
     """
     has_instances = "instances" in document
-    shapes = {name: array.shape for name, array in outputs.items()}
-    has_rows = () not in shapes.values() and len({shape[0] for shape in shapes.values()}) == 1
-    if has_instances and not has_rows:
-        raise invalid(
-            f"The outputs do not have one row for each instance: their shapes are {shapes}. "
-            "Use 'inputs' instead of 'instances'."
-        )
-    values: Any = {name: _jsonable(name, array) for name, array in outputs.items()}
+    values: Any = {name: _jsonable(array) for name, array in outputs.items()}
     if len(values) == 1:
         (values,) = values.values()
     elif has_instances:
@@ -277,7 +269,7 @@ def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limit
             kind = 'strings (Unicode, or bytes as {"b64": "…"})'
             scalars = [_bytes(scalar) for scalar in scalars]
         else:
-            scalar_type = bool if dtype.is_bool else int if dtype.is_integer else float
+            scalar_type = int if dtype.is_integer else float
             scalars = TypeAdapter(list[scalar_type]).validate_python(scalars, strict=True)
         return np.array(scalars, dtype.as_numpy_dtype).reshape(values.shape)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -290,18 +282,13 @@ def _bytes(value: Any) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
-def _jsonable(name: str, array: np.ndarray) -> Any:
+def _jsonable(array: np.ndarray) -> Any:
     if array.dtype == object:
-        # TF Serving's rule: outputs whose names end in "_bytes" are binary.
-        def text_of(value: bytes) -> Any:
-            if name.endswith("_bytes"):
-                return {"b64": base64.b64encode(value).decode("ascii")}
-            return value.decode("utf-8", "surrogateescape")
-
-        return np.vectorize(text_of, otypes=[object])(array).tolist()
+        decode = functools.partial(bytes.decode, encoding="utf-8", errors="surrogateescape")
+        return np.vectorize(decode, otypes=[object])(array).tolist()
     if np.issubdtype(array.dtype, np.floating):
         if array.ndim > 1:  # row by row, because numbers as text need 32 times the memory
-            return [_jsonable(name, row) for row in array]
+            return [_jsonable(row) for row in array]
         # Via text, so that float32 0.1 is written as 0.1 and not as 0.10000000149.
         return array.astype(str).astype(np.float64).tolist()
     return array.tolist()

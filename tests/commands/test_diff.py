@@ -118,14 +118,6 @@ def test_sentences_in_another_order_are_named(bilm, diff, suffix):
     assert found["first_different"]["difference"] == kind
 
 
-def test_a_single_layer_is_compared_with_the_same_layer(bilm, diff):
-    Embedder(bilm, layers=0).embed_file("text.txt", "old.hdf5")
-
-    status, found = diff("old.hdf5", "--layers", 0)
-
-    assert (status, len(found["layers"])) == (0, 1)
-
-
 @pytest.mark.parametrize("lines", [["a/b  c", *LINES, *LINES, "a . / b"], ["7", "42"]])
 def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory, diff, lines):
     Path("text.txt").write_text("\n".join(lines) + "\n")

@@ -92,22 +92,6 @@ def test_options_are_applied_to_the_output(command, model):
     assert [shape[1] for shape in table["shape"].to_pylist()] == [2, 2]
 
 
-@pytest.mark.parametrize("options", [(), ("--cluster", "local")])
-def test_other_models_are_no_checkpoints(command, options):
-    for file in ("exported/1/assets/options.json", "exported/1/saved_model.pb", "ner/model.keras"):
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-        Path(file).touch()
-
-    for path, message in (
-        ("exported", "no *options.json in exported. (An exported model"),
-        ("exported/1", "no *options.json in exported/1."),
-        ("ner", "a task model is not a checkpoint"),
-    ):
-        status, _, err = command("embed", path, "text.txt", "v.hdf5", *options)
-        assert (status, len(err.splitlines())) == (1, 1)
-        assert message in err
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
 def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):

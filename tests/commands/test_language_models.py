@@ -104,22 +104,6 @@ def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(
     assert places == [(0, 1, "cat"), (0, 0, "the"), (2, 1, "**dog**"), (2, 0, "the")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text", "message"),
-    [
-        (("the cat", "--position", "5"), b"", "Sentence 0 has 2 tokens: there is no position 5"),
-        (("-",), b"**a** dog\n\nthe cat\n", "mark a token of 'the cat' as **token**"),
-    ],
-)
-def test_the_error_names_the_sentence_without_the_position(
-    command, trained, stdin, arguments, text, message
-):
-    stdin(text)
-    status, out, err = command("substitutes", trained, *arguments)
-    assert (status, out) == (2 if arguments == ("-",) else 1, "")
-    assert err.splitlines()[-1].startswith(f"elmo-tf: {message}")
-
-
 @pytest.mark.parametrize("name", ["evaluate", "score"])
 def test_a_dash_reads_stdin(command, trained, stdin, monkeypatch, name):
     Path("temporary").mkdir()

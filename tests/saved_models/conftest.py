@@ -48,23 +48,6 @@ class Lengths(tf.Module):
         tokens = tf.strings.split(strings)
         return {"tokens": tokens.to_tensor(""), "sequence_len": tokens.row_lengths()}
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([], tf.float32, "number"),
-            tf.TensorSpec([None], tf.bool, "flags"),
-        ]
-    )
-    def of_other_types(self, number, flags):
-        """Types that an exported model does not have: scalars, text, bytes, other numbers."""
-        return {
-            "scalar": number * self.scale,
-            "half": tf.cast(tf.fill([2], number), tf.float16),
-            "large": tf.fill([2], tf.constant(2**40, tf.int64)),
-            "flags": tf.logical_not(flags),
-            "text": tf.constant("Jürgen"),
-            "some_bytes": tf.constant([b"\xff"]),
-        }
-
 
 def save(directory, version, scale):
     """Writes a model with this `scale` to `directory/<version>`."""
@@ -76,7 +59,6 @@ def save(directory, version, scale):
             "serving_default": model.of_sentences,
             "tokens": model.of_tokens,
             "split": model.split,
-            "other_types": model.of_other_types,
         },
     )
 

@@ -9,7 +9,6 @@ import pytest
 from elmo_tf import Embedder, load_bilm, load_language_model
 from elmo_tf.checkpoints.named_models import find_named_model
 from elmo_tf.evaluation import sentence_scores, substitutes
-from elmo_tf.saved_models import Client, serve
 from reference import bilm as reference
 from reference import checkpoint
 
@@ -79,16 +78,6 @@ def test_contextual_layers_distinguish_the_senses_of_bank(embedder, layer):
     cosines = units @ units.T - 2 * np.eye(len(text))
     for occurrence, near in enumerate(cosines.argmax(axis=1)):
         assert (near < len(MONEY)) == (occurrence < len(MONEY))
-
-
-@pytest.mark.more
-def test_the_model_is_served_by_its_name(embedder):
-    with (
-        serve("small-en", port=0, rest_port=None) as server,
-        Client(f"localhost:{server.port}") as client,
-    ):
-        answer = client.predict([MONEY[0]], ("elmo",))["elmo"][0]
-    np.testing.assert_allclose(answer, next(embedder.embed([MONEY[0]])).mean(axis=0), atol=1e-5)
 
 
 def test_the_softmax_predicts_words():

@@ -27,16 +27,6 @@ def test_strings_and_lists_of_tokens_give_the_requested_outputs(address, batch_s
         assert list(client.predict(["a"], ())) == ["default", "elmo", "sequence_len", "word_emb"]
 
 
-def test_other_sentences_are_refused(client):
-    for sentences, message in (
-        ([["a"], ["b", 5]], "Token 1 of sentence 1 is 5"),
-        ([["a"], ["", "c"]], "precedes a real token in sentence 1"),
-        ("abc", "not one string: 'abc'"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            client.predict(sentences)
-
-
 def test_no_sentences_give_no_rows_and_surrogates_their_original_bytes(client):
     answer = client.predict([], outputs=["elmo", "default"])
     assert (len(answer["elmo"]), answer["default"].shape) == (0, (0, 6))

@@ -170,18 +170,3 @@ def test_char_ids_are_refused(layer):
         layer(char_ids(PADDED, 14))
     with pytest.raises(TypeError, match=r"over sentences and tokens.*int32 of shape \(None, 5\)"):
         layer(keras.Input((5,), dtype="int32"))
-
-
-def test_a_checkpoint_of_tensorflow_restores_a_model_with_a_layer(small, tmp_path):
-    def new():
-        return keras.Sequential([keras.Input((), dtype="string"), load(small, trainable=True)])
-
-    written, read = new(), new()
-    for weight in written.weights:
-        weight.assign(weight + 1)
-    sentences = tf.constant(SENTENCES)
-    expected = written(sentences)
-
-    path = tf.train.Checkpoint(model=written).save(tmp_path / "state")
-    tf.train.Checkpoint(model=read).restore(path).assert_consumed()
-    np.testing.assert_array_equal(read(sentences), expected)

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.server import batching
 from elmo_tf.saved_models.server.batching import Batcher, Call, Limits
@@ -134,25 +133,12 @@ def test_lengths_beyond_the_tokens_of_a_call_are_refused_in_a_batch(version, hel
 
 
 def test_calls_without_a_common_number_of_rows_are_not_batched(version, held, call_of):
-    inputs = {"number": np.array(2, np.float32), "flags": np.array([True])}
     calls = (
         call_of([], ["default"]),
         call_of([["a"], ["b"]], inputs={"sequence_len": np.array([1], np.int32)}),
-        Call("other_types", version.signatures["other_types"], inputs, ["scalar"]),
     )
     for call, arrays in zip(calls, run_together(held, calls), strict=True):
         assert_as_single_call(version, call, arrays)
-
-
-def test_calls_whose_padding_could_not_be_removed_are_not_batched(version):
-    inputs = {"strings": np.array([b"a"], object)}
-    signature = meta_graph_pb2.SignatureDef()
-    signature.CopyFrom(version.signatures["serving_default"])
-    del signature.outputs["sequence_len"]
-    assert Call("serving_default", signature, inputs, ["default"]).batch_key is None
-    for name in ("elmo", "word_emb"):
-        del signature.outputs[name]
-    assert Call("serving_default", signature, inputs, ["default"]).batch_key is not None
 
 
 def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, monkeypatch):

@@ -103,22 +103,6 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
     assert list(temporary.glob("elmo_tf-*")) == []
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
-        ("small_en", r"no checkpoint small_en. Models: small-en"),
-        ("empty", r"no \*options.json in empty"),
-    ],
-)
-def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, message):
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(OSError, match=message):
-        serve(source, port=0, rest_port=None)
-
-
 def test_versions_are_numbered_folders_with_a_model(tmp_path):
     names = ("1", "007", "12", "x", "-3", "\N{FULLWIDTH DIGIT ONE}", "5a", str(2**63))
     for name in (*names, str(2**63 - 1)):

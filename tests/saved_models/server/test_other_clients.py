@@ -1,7 +1,6 @@
 """Third-party clients get the same vectors as Python."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -38,26 +37,6 @@ def run_or_skip(command, **kwargs):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, **kwargs)
     if done.returncode:
         pytest.skip(f"cannot be installed here: {done.stderr.strip()[-300:]}")
-
-
-OVMSCLIENT = """
-import json, sys
-import ovmsclient
-address, sentences = sys.argv[1], sys.argv[2:]
-outputs = ovmsclient.make_grpc_client(address).predict({"strings": sentences}, "elmo", 3)
-print(json.dumps(outputs, default=lambda array: array.tolist()))
-"""
-
-
-def test_ovmsclient_gets_vectors(tmp_path, server, expected):
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path]
-    run_or_skip([*install, "ovmsclient==2023.1"])
-    command = [sys.executable, "-c", OVMSCLIENT, f"127.0.0.1:{server.port}", *SENTENCES]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    outputs = json.loads(subprocess.check_output(command, env=environment, timeout=60))
-    assert sorted(outputs) == sorted(expected)
-    for name, array in expected.items():
-        np.testing.assert_allclose(outputs[name], array, atol=1e-5, err_msg=name)
 
 
 def test_node_gets_vectors_and_prints_the_servers_error(tmp_path, server, expected):

@@ -1,6 +1,5 @@
 """What a server answers and refuses, over gRPC and REST."""
 
-import base64
 import json
 import re
 
@@ -47,28 +46,6 @@ def test_numbers_are_exact_over_rest_and_no_sentences_give_no_rows(server):
     thirds = outputs_over_rest(server, ["a b dd"])["default"][0].astype(np.float32)
     np.testing.assert_array_equal(thirds, np.arange(400, 2401, 400, np.float32) / np.float32(3))
     assert outputs_over_rest(server, [])["default"].tolist() == []
-
-
-def test_every_type_is_sent_and_received(server, channel):
-    inputs = {"number": 0.1, "flags": [True, False]}
-    _, document = predict_rest(server, {"signature_name": "other_types", "inputs": inputs})
-    assert document["outputs"] == {
-        "scalar": 10.0,
-        "half": [0.1, 0.1],
-        "large": [2**40, 2**40],
-        "flags": [False, True],
-        "text": "Jürgen",
-        "some_bytes": [{"b64": base64.b64encode(b"\xff").decode()}],
-    }
-    protos = {name: tf.make_tensor_proto(value) for name, value in inputs.items()}
-    answer = predict(channel, protos, signature="other_types")
-    spec, outputs = answer.model_spec, answer.outputs
-    assert (spec.name, spec.version.value, spec.signature_name) == ("elmo", 2, "other_types")
-    assert predict(channel).model_spec.signature_name == "serving_default"
-    found = {name: tf.make_ndarray(proto).tolist() for name, proto in outputs.items()}
-    assert found["half"] == [np.float16(0.1)] * 2
-    assert (found["text"], found["some_bytes"]) == ("Jürgen".encode(), [b"\xff"])
-    assert (found["large"], found["flags"]) == ([2**40] * 2, [False, True])
 
 
 @pytest.mark.parametrize(
@@ -244,7 +221,7 @@ def test_the_signatures_of_the_model_are_described(server):
     document = json.loads(metadata)
     assert document["model_spec"] == {"name": "elmo", "signature_name": "", "version": "2"}
     signatures = document["metadata"]["signature_def"]["signature_def"]
-    assert sorted(signatures) == ["other_types", "serving_default", "split", "tokens"]
+    assert sorted(signatures) == ["serving_default", "split", "tokens"]
     word_emb = signatures["tokens"]["outputs"]["word_emb"]
     assert word_emb["dtype"] == "DT_FLOAT"
     assert [dim["size"] for dim in word_emb["tensor_shape"]["dim"]] == ["-1", "-1", "3"]

@@ -12,14 +12,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
-from unittest.mock import Mock
 
 import grpc
 import pytest
 import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.model import LoadedVersion
 from elmo_tf.saved_models.server.server import serve
@@ -198,23 +196,6 @@ def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directo
         assert predict(channel, {"strings": tf.make_tensor_proto(["last"])})
     assert [b"a"] not in computed
     assert len(computed) == 2
-
-
-def test_the_command_passes_its_options(command, monkeypatch):
-    served = Mock(side_effect=KeyboardInterrupt)  # as Ctrl-C would
-    monkeypatch.setattr(server, "serve", served)
-    monkeypatch.setattr(signal, "signal", lambda *arguments: None)
-    options = ("--port", 0, "--rest-port", 9, "--name", "mine", "--poll-seconds", 0)
-    limits = ("--max-request-mb", 2, "--max-tokens", 4, "--max-batch-size", 9)
-
-    command("serve", "one")
-    command("serve", "two", *options, *limits)
-
-    first, second = served.call_args_list
-    assert first.args == ("one", "elmo", 8500, 8501, "127.0.0.1")
-    assert first.kwargs == {"limits": Limits(), "poll_seconds": 1.0}
-    assert second.args == ("two", "mine", 0, 9, "127.0.0.1")
-    assert second.kwargs == {"limits": Limits(2 * 2**20, 4, 9), "poll_seconds": None}
 
 
 def test_the_process_ends_while_the_model_still_computes():
