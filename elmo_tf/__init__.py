@@ -40,10 +40,10 @@ REGISTERED = {
     "CRFTagger": "elmo_tf.tasks.tagging.model",
     "CellRNN": "elmo_tf.layers.cell_rnn",
     "CharCNN": "elmo_tf.layers.char_cnn",
-    "CharacterEmbedding": "elmo_tf.tasks.embeddings",
+    "CharacterEmbedding": "elmo_tf.tasks.token_vectors",
     "CoreferenceModel": "elmo_tf.tasks.coreference.model",
     "CutToLengths": "elmo_tf.models.masks",
-    "ESIM": "elmo_tf.tasks.entailment.model",
+    "ESIM": "elmo_tf.tasks.entailment",
     "Elmo": "elmo_tf.models.elmo",
     "ExportedElmo": "elmo_tf.saved_models.exporting.layer",
     "HighwayStack": "elmo_tf.layers.highway",
@@ -63,7 +63,7 @@ REGISTERED = {
     "TokenMask": "elmo_tf.models.masks",
     "TokenVectors": "elmo_tf.tasks.token_vectors",
     "TrilinearSimilarity": "elmo_tf.tasks.question_answering.model",
-    "WordEmbedding": "elmo_tf.tasks.embeddings",
+    "WordEmbedding": "elmo_tf.tasks.token_vectors",
 }
 
 _NAMES = {**_HOMES, **{name: f"elmo_tf.{name}" for name in _SUBPACKAGES}}

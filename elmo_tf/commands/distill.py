@@ -22,10 +22,10 @@ def distill(
     precision: Precision = "float32",
     overwrite: Overwrite = False,
 ) -> None:
-    """Write one static vector per word, in word2vec's format.
+    """Write one static vector per word, in word2vec's text format.
 
     Args:
-        output: word2vec's text format, or its binary format if the name ends in .bin.
+        output: a file of word2vec's text format.
         vocab: words, one per line: the vectors are those of the biLM's layer 0, without context.
         corpus: text, one tokenized sentence per line (files or patterns): the vector of a word is
             the mean over its occurrences.

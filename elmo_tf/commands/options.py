@@ -75,9 +75,9 @@ NamedVectors = Annotated[
     tuple[str, ...],
     Parameter(
         help="NAME=FILE: also measure vectors in files: .hdf5 or .parquet with one vector per "
-        "token, as by elmo-tf embed, for the same sentences; or static word vectors (text, or "
-        "word2vec .bin). A token is a line of CoNLL columns; in .data.xml a word between spaces, "
-        "so an expression of several words is several tokens"
+        "token, as by elmo-tf embed, for the same sentences; or static word vectors (text). "
+        "A token is a line of CoNLL columns; in .data.xml a word between spaces, so an expression "
+        "of several words is several tokens"
     ),
 ]
 

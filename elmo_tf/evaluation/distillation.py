@@ -1,4 +1,4 @@
-"""BiLM ─► static word vectors: one per word, in files of word2vec's formats."""
+"""BiLM ─► static word vectors: one per word, in files of word2vec's text format."""
 
 import itertools
 import os
@@ -45,13 +45,9 @@ def mean_vectors(
 def write_word_vectors(
     path: str | os.PathLike, words: Sequence[str], vectors: Iterable[np.ndarray], dim: int
 ) -> None:
-    """Writes a file of word2vec's text format, or of its binary format if it ends in `.bin`."""
-    is_binary = os.fspath(path).endswith(".bin")
+    """Writes a file of word2vec's text format."""
     with atomic_file(path) as part, open(part, "wb") as file:
         file.write(f"{len(words)} {dim}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
-            if is_binary:
-                file.write(encode(word) + b" " + vector.astype("<f4").tobytes() + b"\n")
-            else:
-                numbers = " ".join(f"{value:.6g}" for value in vector)
-                file.write(encode(word) + f" {numbers}\n".encode())
+            numbers = " ".join(f"{value:.6g}" for value in vector)
+            file.write(encode(word) + f" {numbers}\n".encode())

@@ -55,13 +55,13 @@ class WordVectorSource(VectorSource):
     """Static word vectors, as one layer; zeros for words without a vector.
 
     Attributes:
-        vectors: `WordVectors`.
+        vectors: the vector of each word, see `read_word_vectors`.
     """
 
     def __init__(self, path: str | os.PathLike):
         super().__init__(path)
         self.vectors = read_word_vectors(path)
-        self.num_layers, self.dim = 1, self.vectors.dim
+        self.num_layers, self.dim = 1, len(next(iter(self.vectors.values())))
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         default = np.zeros(self.dim, np.float32)

@@ -9,7 +9,7 @@ __all__ = (
     *("SRLTagger", "TaskModel", "TokenVectors", "WordEmbedding", "load_task"),
 )
 _HOMES = {
-    "Ensemble": "elmo_tf.tasks.ensemble",
+    "Ensemble": "elmo_tf.tasks.task_model",
     "PropositionTagger": "elmo_tf.tasks.semantic_roles.predicates",
     "TaskModel": "elmo_tf.tasks.task_model",
     "load_task": "elmo_tf.tasks.registry",

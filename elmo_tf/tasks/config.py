@@ -1,7 +1,6 @@
 """The settings of a task training run."""
 
-import itertools
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pydantic
 from cyclopts import Parameter
@@ -26,33 +25,28 @@ PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 PREDICATES_FOLDER = "predicates"
 
 
-# The models of each task of `registry.TASKS`, the default first.
-_MODELS = {
-    "ner": ("crf",),
-    "pos": ("crf",),
-    "sst": ("bcn", "bilstm"),
-    "snli": ("esim",),
-    "classify": ("bcn", "bilstm"),
-    "squad": ("bidaf",),
-    "srl": ("srl",),
-    "coref": ("coref",),
+class _Settings(NamedTuple):
+    """A task's models, the default first; its settings that others lack; the dropout of ELMo."""
+
+    models: tuple[str, ...]
+    own: tuple[str, ...]
+    # As published. The models of the other tasks apply dropout to all token vectors.
+    elmo_dropout: float = 0.0
+
+
+_COLUMNS = ("format", "token_column", "tag_column")
+# Those of each task of `registry.TASKS`.
+_TASKS = {
+    "ner": _Settings(("crf",), (*_COLUMNS, "scheme")),
+    "pos": _Settings(("crf",), _COLUMNS),
+    "sst": _Settings(("bcn", "bilstm"), ("phrases", "binary")),
+    "snli": _Settings(("esim",), ()),
+    "classify": _Settings(("bcn", "bilstm"), ("text_column", "label_column")),
+    "squad": _Settings(("bidaf",), ("max_tokens",), 0.5),
+    "srl": _Settings(("srl",), ("max_tokens",), 0.1),
+    "coref": _Settings(("coref",), ("window",), 0.5),
 }
-# As published. The models of the other tasks apply dropout to all token vectors.
-_ELMO_DROPOUT = {"squad": 0.5, "srl": 0.1, "coref": 0.5}
-# Settings that only some tasks have.
-_ONLY_FOR = {
-    "format": ("ner", "pos"),
-    "token_column": ("ner", "pos"),
-    "tag_column": ("ner", "pos"),
-    "scheme": ("ner",),
-    "phrases": ("sst",),
-    "binary": ("sst",),
-    "text_column": ("classify",),
-    "label_column": ("classify",),
-    "max_tokens": ("squad", "srl"),
-    "window": ("coref",),
-    "batch_size": tuple(task for task in _MODELS if task != "coref"),
-}
+_MODELS = dict.fromkeys(model for task in _TASKS.values() for model in task.models)
 _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 
 
@@ -144,7 +138,7 @@ class TaskConfig(RunSettings):
         "patience",
     )
 
-    task: Literal[*_MODELS]
+    task: Literal[*_TASKS]
     train: Annotated[Texts, pydantic.Field(min_length=1)]
     dev: Annotated[Texts, pydantic.Field(min_length=1)]
     workdir: Text
@@ -159,7 +153,7 @@ class TaskConfig(RunSettings):
     layer_norm: bool = False
     fine_tune: bool = False
     precision: Literal["float32", "bfloat16"] = "float32"
-    model: Literal[*dict.fromkeys(itertools.chain(*_MODELS.values()))] | None = None
+    model: Literal[*_MODELS] | None = None
     word_vectors: Text | None = None
     word_dim: Natural = 50
     lowercase: bool = False
@@ -188,56 +182,28 @@ class TaskConfig(RunSettings):
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**32)] = 0
 
     def __post_init__(self):
-        models = _MODELS[self.task]
+        of_task = _TASKS[self.task]
         super().__post_init__()
         self._fill(
-            model=models[0],
-            elmo_dropout=_ELMO_DROPOUT.get(self.task, 0.0),
+            model=of_task.models[0],
+            elmo_dropout=of_task.elmo_dropout,
             learning_rate=_LEARNING_RATES[self.optimizer],
         )
-        if self.model not in models:
+        if self.model not in of_task.models:
             raise ValueError(
-                f"`model` must be one of {', '.join(models)} for {self.task}. "
+                f"`model` must be one of {', '.join(of_task.models)} for {self.task}. "
                 f"Received: {self.model!r}"
             )
-        self._check_together()
-        self._check_task_settings()
-
-    def _check_together(self) -> None:
-        if self.task == "coref" and self.placement in ("output", "both"):
-            raise ValueError(f"`placement` must be input or none for coref, not {self.placement}.")
-        if self.fine_tune and self.elmo is None:
-            raise ValueError("`fine_tune` needs `elmo`: without it there is no biLM to train.")
-        if self.elmo is None and self.placement in ("output", "both"):
-            raise ValueError(f"`placement` {self.placement} needs `elmo`.")
-        has_embeddings = self.word_vectors is not None or self.word_dim or self.characters
-        if not has_embeddings and (self.elmo is None or self.placement in ("output", "none")):
-            raise ValueError(
-                "The model has no input: pass `word_dim`, `word_vectors`, `characters`, or `elmo` "
-                "with `placement` input or both."
-            )
+        of_others = {name for task in _TASKS.values() for name in task.own} - {*of_task.own}
+        for name in sorted(of_others):
+            if getattr(self, name) != type(self).__pydantic_fields__[name].default:
+                raise ValueError(f"`{name}` is not for --task {self.task}.")
+        if self.fine_tune and (self.elmo is None or self.placement == "none"):
+            raise ValueError("`fine_tune` needs `elmo` and a `placement` other than none.")
         if self.freeze_words and self.word_vectors is None:
             raise ValueError("`freeze_words` needs `word_vectors`.")
-        if self.fine_tune and self.placement == "none":
-            raise ValueError("`fine_tune` needs a `placement` other than none.")
-
-    def _check_task_settings(self) -> None:
-        for name, tasks in _ONLY_FOR.items():
-            value = getattr(self, name)
-            if self.task not in tasks and value != type(self).__pydantic_fields__[name].default:
-                raise ValueError(
-                    f"`{name}` is only for --task {' or '.join(tasks)}. "
-                    f"Received: {value!r} for {self.task}"
-                )
         if self.phrases is not None and self.share < 1:
             raise ValueError(
                 "`share` and `phrases` exclude each other: `share` selects sentences, `phrases` "
                 "adds parts of all sentences. Pass one of them."
-            )
-        columns = (self.text_column, self.label_column)
-        if "0" in columns:
-            raise ValueError("`text_column` and `label_column` count from 1. Received: 0")
-        if columns[0] == columns[1]:
-            raise ValueError(
-                f"`text_column` and `label_column` must differ. Received: {columns[0]!r} for both"
             )

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from elmo_tf.layers.cell_rnn import CELLS, CellRNN
+from elmo_tf.layers.cell_rnn import CellRNN
 from elmo_tf.layers.projected_lstm import ProjectedLSTM
 
 # Below any score, and finite in float16 too, so that a row without tokens has no NaN.
@@ -112,8 +112,6 @@ class BiRNN(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if cell not in ("lstm", *CELLS):
-            raise ValueError(f"`cell` must be lstm, {', '.join(CELLS)}. Received: {cell!r}")
         if cell == "lstm" and (dropout or learn_initial_state):
             raise ValueError('`dropout` and `learn_initial_state` are not for cell "lstm".')
         self.units = units

@@ -54,7 +54,7 @@ def is_table(path: str | os.PathLike) -> bool:
 
 
 def table_rows(
-    path: str | os.PathLike, names: Sequence[str], has_header: bool = True, remedy: str = ""
+    path: str | os.PathLike, names: Sequence[str], has_header: bool = True
 ) -> Iterator[tuple[int, dict[str | int, str]]]:
     """Reads the rows of a table. Empty lines are skipped.
 
@@ -62,7 +62,6 @@ def table_rows(
         path: `.csv` or `.tsv`, perhaps with `.gz`.
         names: names of columns that the header must have.
         has_header: whether the first line has the names of the columns. Defaults to True.
-        remedy: end of the error message if the header lacks a name.
 
     Yields:
         The line number from 1, and the cells by the numbers of their columns, from 1, and names.
@@ -72,8 +71,10 @@ def table_rows(
     width, header = len(cells), []
     if has_header:
         header = [cell.strip() for cell in cells]
-        with naming_line(path, first):
-            _check_header(header, names, remedy)
+        if missing := [name for name in names if name not in header]:
+            columns = ", ".join(filter(None, header))[:200] or "none"
+            message = f"there is no column {' or '.join(missing)}. Columns: {columns}."
+            raise line_error(path, first, message)
     elif cells:
         yield first, dict(enumerate(cells, start=1))
     for line, cells in rows:
@@ -98,21 +99,6 @@ def _rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
                 yield line, cells
             line = reader.line_num + 1  # a field may hold line breaks
     except csv.Error as error:
-        raise line_error(
-            path,
-            line,
-            f"not valid CSV ({str(error).partition(' - ')[0]}). Enclose a field in double quotes "
-            "if it holds a comma, a quote or a line break, and double the quotes in it.",
-        ) from None
+        raise line_error(path, line, f"not valid CSV: {error}.") from None
     finally:
         csv.field_size_limit(limit)
-
-
-def _check_header(header: Sequence[str], names: Sequence[str], remedy: str) -> None:
-    missing = [name for name in names if name not in header]
-    if missing:
-        columns = ", ".join(filter(None, header))[:200] or "none"
-        raise ValueError(f"there is no column {' or '.join(missing)}. Columns: {columns}.{remedy}")
-    for name in names:
-        if header.count(name) > 1:
-            raise ValueError(f"{header.count(name)} columns have the name {name!r}.")

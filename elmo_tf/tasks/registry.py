@@ -12,13 +12,12 @@ from elmo_tf.settings import read_record
 from elmo_tf.tasks.classification import Classification, Sentiment
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig
 from elmo_tf.tasks.coreference import Coreference
-from elmo_tf.tasks.ensemble import Ensemble, check_same
 from elmo_tf.tasks.entailment import Entailment
 from elmo_tf.tasks.question_answering import QuestionAnswering
 from elmo_tf.tasks.semantic_roles import SemanticRoles
 from elmo_tf.tasks.tagging import NamedEntities, Tagging
 from elmo_tf.tasks.task import Task
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.task_model import Ensemble, TaskModel
 
 TASKS: Mapping[str, type[Task]] = {
     "ner": NamedEntities,
@@ -55,21 +54,21 @@ def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskMod
     return Ensemble(models, list(map(os.fspath, workdirs))) if others else models[0]
 
 
-def read_runs(
-    workdir: str | os.PathLike, *others: str | os.PathLike
-) -> tuple[TaskConfig, list[str]]:
-    """The settings and labels of a trained model, and the check that others fit it, by records."""
-    configs, records, bilms = [], [], []
-    for folder in map(folder_of_run, (workdir, *others)):
-        configs.append(TaskConfig(workdir=folder, resume=True))  # fails if the record is damaged
-        records.append(read_record(folder / RECORD_FILE))
-        bilm = f"one trained in {folder} (--fine-tune)"
-        bilms.append((bilm if configs[-1].fine_tune else records[-1].get("bilm") or "none",))
-    names = list(map(os.fspath, (workdir, *others)))
-    check_same(names, "task", [(config.task,) for config in configs])
-    check_same(names, "labels", [record["labels"] for record in records])
-    check_same(names, "biLM", bilms)
-    return configs[0], records[0]["labels"]
+def read_runs(*workdirs: str | os.PathLike) -> tuple[TaskConfig, list[str]]:
+    """The settings and the labels of the first of several trained models, by their records.
+
+    Raises: see `load_task`.
+    """
+    configs = []
+    for folder in map(Path, workdirs):
+        for name in (MODEL_FILE, RECORD_FILE):
+            if not (folder / name).is_file():
+                raise FileNotFoundError(
+                    f"{folder} has no trained task model: there is no {name}. Train one with "
+                    "elmo-tf task train."
+                )
+        configs.append(TaskConfig(workdir=folder, resume=True))
+    return configs[0], read_record(Path(workdirs[0], RECORD_FILE))["labels"]
 
 
 def load_models(workdirs: Iterable[str | os.PathLike], bilm: BiLM | None = None) -> list[TaskModel]:
@@ -98,15 +97,3 @@ def _load_model(path: Path) -> TaskModel:
             f"Cannot read {path}: {str(error)[:200]} … Is it damaged, or from another version of "
             "elmo_tf?"
         ) from None
-
-
-def folder_of_run(workdir: str | os.PathLike) -> Path:
-    """Raises `FileNotFoundError` unless a work directory has a trained model and its record."""
-    folder = Path(workdir)
-    for name in (MODEL_FILE, RECORD_FILE):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"{folder} has no trained task model: there is no {name}. Train one with "
-                "elmo-tf task train."
-            )
-    return folder

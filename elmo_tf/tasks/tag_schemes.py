@@ -61,7 +61,7 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
     parts = _parts_of(tags, scheme)
     for position, (before, after) in enumerate(itertools.pairwise([_EDGE, *parts, _EDGE])):
         if not _may_follow(before, after, scheme):
-            raise _misplaced(tags, position)
+            raise _misplaced(tags, position, scheme)
     spans: list[Span] = []
     for position, (letter, label) in enumerate(parts):
         continues = letter in ("I", "L") and position > 0 and parts[position - 1][1] == label
@@ -182,11 +182,11 @@ def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) ->
     return continues == is_open and (not continues or before[1] == after[1])
 
 
-def _misplaced(tags: Sequence[str], position: int) -> TokenError:
+def _misplaced(tags: Sequence[str], position: int, scheme: str) -> TokenError:
     if position == len(tags):
-        return TokenError(position - 1, f"{tags[-1]} may not come last.")
+        return TokenError(position - 1, f"{tags[-1]} may not come last in {scheme}.")
     where = f"follow {tags[position - 1]}" if position else "come first"
-    return TokenError(position, f"{tags[position]} may not {where}.")
+    return TokenError(position, f"{tags[position]} may not {where} in {scheme} (--scheme).")
 
 
 def _parts_of(tags: Sequence[str], scheme: str) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 import abc
 import collections
-import inspect
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -14,18 +13,12 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import TaskConfig
-from elmo_tf.tasks.embeddings import CharacterEmbedding, WordEmbedding, word_counts
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.token_vectors import CharacterEmbedding, WordEmbedding, word_counts
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import FileSentence, is_utf_8, sentence_reader
-
-# Arguments of models that `model_options` cannot set: they have another setting, or none.
-_OF_OTHER_SETTINGS = {
-    *("labels", "embeddings", "elmo", "placement", "units", "dropout", "scheme", "kwargs")
-}
-
 
 # Rarer words share one vector, so that this vector has training examples.
 _MIN_COUNT = 2
@@ -40,15 +33,13 @@ class Task(abc.ABC):
     models: the classes of its models by their names in `TaskConfig.model`.
     metric: the score that selects the best epoch; larger is better.
     packages: the modules of the extra `tasks` that the scores need.
-    input_options: the arguments of `read_inputs` that the task has.
-    output_suffixes: what is added to the name of an output file, for each file of `outputs`.
+    max_tokens: the limit of `for_training` if the settings have none; None for no limit.
     """
 
     models: ClassVar[Mapping[str, type[TaskModel]]]
     metric: ClassVar[str] = "accuracy"
     packages: ClassVar[tuple[str, ...]] = ()
-    input_options: ClassVar[tuple[str, ...]] = ("format", "token_column")
-    output_suffixes: ClassVar[tuple[str, ...]] = ("",)
+    max_tokens: ClassVar[int | None] = None
 
     # Files ─► examples.
 
@@ -92,11 +83,10 @@ class Task(abc.ABC):
         return file_sentences(path, format, token_column)
 
     def for_training(self, examples: list[Any], config: TaskConfig) -> list[Any]:
-        """The examples to train on. Logs the number of those left out."""
-        return examples
-
-    def _not_longer(self, examples: Sequence[Any], limit: int) -> list[Any]:
-        """The examples whose first text has at most `limit` tokens. Logs the number of others."""
+        """The examples whose first text is not too long. Logs the number of those left out."""
+        limit = config.max_tokens or self.max_tokens
+        if limit is None:
+            return examples
         kept = [example for example in examples if len(self.texts(example)[0]) <= limit]
         if len(kept) < len(examples):
             logging.info(
@@ -165,22 +155,10 @@ class Task(abc.ABC):
         return self.models[config.model](embeddings=embeddings, elmo=elmo, **arguments)
 
     def model_arguments(self, config: TaskConfig) -> dict[str, Any]:
-        """The arguments of the model that the settings contain; others keep the published defaults.
-
-        Raises:
-            ValueError: an option of `model_options` is not an argument of the model.
-        """
+        """The arguments of the model that the settings contain; others keep their defaults."""
         given = {"units": config.units, "dropout": config.dropout}
         given = {name: value for name, value in given.items() if value is not None}
         options = dict(map(_parsed_option, config.model_options))
-        model_class = self.models[config.model]
-        allowed = set(inspect.signature(model_class).parameters) - _OF_OTHER_SETTINGS
-        unknown = sorted(options.keys() - allowed)
-        if unknown:
-            raise ValueError(
-                f"{model_class.__name__} has no argument {unknown[0]!r} to set. It has: "
-                f"{', '.join(sorted(allowed)) or 'none'}."
-            )
         return {**given, **options, "placement": config.placement}
 
     # Predictions ─► scores and output files.
@@ -197,9 +175,9 @@ class Task(abc.ABC):
 
     def outputs(
         self, examples: Sequence[Any], predicted: Sequence[Any]
-    ) -> tuple[Iterable[str], ...]:
-        """The lines of each output file, see `output_suffixes`."""
-        return (self.lines(examples, predicted),)
+    ) -> dict[str, Iterable[str]]:
+        """The lines of each output file, by what is added to its name."""
+        return {"": self.lines(examples, predicted)}
 
     def lines(self, examples: Sequence[Any], predicted: Sequence[Any]) -> Iterator[str]:
         """The lines of an output file: predictions and their texts."""
@@ -276,11 +254,11 @@ def _pretrained_words(
     if config.freeze_words:
         trained = [word for word in common if word not in vectors]
     else:
-        seen = [word for word in vectors.tokens if word in counts]
+        seen = [word for word in vectors if word in counts]
         trained = list(dict.fromkeys([*seen, *common]))
     return WordEmbedding.from_vectors(
         vectors,
-        list(dict.fromkeys([*trained, *vectors.tokens])),
+        list(dict.fromkeys([*trained, *vectors])),
         lowercase=config.lowercase,
         num_trained=sum(map(is_utf_8, trained)),
         name="words",

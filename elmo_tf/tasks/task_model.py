@@ -1,4 +1,4 @@
-"""The base classes of task models: labels, predictions, ensembles and saving."""
+"""Task models: labels, predictions and saving; and ensembles, which average predictions."""
 
 import abc
 import functools
@@ -197,7 +197,7 @@ class LabelModel(TaskModel):
         embeddings, elmo, placement: see `TokenVectors`.
 
     Raises:
-        ValueError: `labels` is empty or has duplicates or invalid UTF-8, or see `TokenVectors`.
+        ValueError: `labels` has duplicates or invalid UTF-8, or see `TokenVectors`.
     """
 
     def __init__(
@@ -212,8 +212,6 @@ class LabelModel(TaskModel):
         if isinstance(labels, str):
             raise TypeError(f"`labels` must be a list of strings. Received: {labels!r}")
         self.labels = tuple(labels)
-        if not self.labels:
-            raise ValueError("`labels` is empty. Pass at least one label.")
         check_distinct(self.labels, "label")
         self._label_ids = {label: index for index, label in enumerate(self.labels)}
         self._label_table = StringTable(self.labels, default=_UNKNOWN)
@@ -251,6 +249,96 @@ class LabelModel(TaskModel):
 
     def get_config(self):
         return {**super().get_config(), "labels": list(self.labels)}
+
+
+class Ensemble:
+    """Task models of one task that predict together: their probabilities are averaged.
+
+    | members | average |
+    | --- | --- |
+    | `BCN`, `BiLSTMClassifier`, `ESIM` | probabilities of the labels |
+    | `BiDAF` | probabilities of each token as the first and as the last one of the answer |
+    | `SRLTagger` | probabilities of the tags of each token, before decoding |
+    | `CRFTagger` | marginals of the tags; the prediction is the sequence with the highest product |
+    | `CoreferenceModel` | mention scores, which select the spans, and then antecedent scores |
+
+    It has the methods `predictions` and `predict_lists` of its members.
+    Inputs must be strings. The biLM is computed once for all members. Predicted tags follow the
+    scheme. The tags with the highest marginals can differ from the most probable sequence, which a
+    `CRFTagger` alone predicts, even if all members are equal.
+
+    Args:
+        members: trained task models, with the same labels and the same biLM.
+        names: the names of the members in messages. None numbers them. Defaults to None.
+
+    Raises:
+        ValueError: two members differ in their task, labels, biLM, or in a setting of their
+            predictions, such as the length of an answer.
+
+    Source: Peters et al. 2018, section 4; Lee et al. 2017 for coreference.
+    """
+
+    def __init__(self, members: Sequence[TaskModel], names: Sequence[str] | None = None):
+        self.members = tuple(members)
+        names = names or [f"member {index}" for index in range(len(self.members))]
+        first = self.members[0]
+        self.texts, self.features, self.labels = first.texts, first.features, first.labels
+        self.bilm_digest = first.bilm_digest
+        for name, member in zip(names, self.members, strict=True):
+            for what, of_first, of_member in zip(
+                ("inputs", "predictions", "labels", "biLM", "settings"),
+                *map(_common, (first, member)),
+                strict=True,
+            ):
+                if of_first != of_member:
+                    raise ValueError(
+                        f"The members of an ensemble must have the same {what}. Received: "
+                        f"{of_first!s:.200} ({names[0]}) and {of_member!s:.200} ({name})."
+                    )
+
+    @property
+    def weights(self) -> list[keras.Variable]:
+        """The weights of the members, and those of the biLM once."""
+        first, *others = self.members
+        return [*first.weights, *(weight for other in others for weight in other.task_weights)]
+
+    @property
+    def task_weights(self) -> list[keras.Variable]:
+        """The weights of the members without those of the biLM."""
+        return [weight for member in self.members for weight in member.task_weights]
+
+    def named_inputs(self, inputs: Any) -> dict[str, Any]:
+        """See `TaskModel`."""
+        return self.members[0].named_inputs(inputs)
+
+    def with_layers(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """See `TaskModel`."""
+        return self.members[0].with_layers(inputs)
+
+    def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """See `TaskModel`."""
+        inputs = self.with_layers(self.named_inputs(inputs))
+        return self.members[0].joint_predictions(self.members, inputs)
+
+    def predict_lists(self, inputs: Any) -> list[Any]:
+        """See `TaskModel`."""
+        return self.members[0].as_lists(self._listed_predictions(inputs))
+
+    @functools.cached_property
+    def _listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        first = self.members[0]
+        return self.as_graph(lambda inputs: first.only_listed(self.predictions(inputs)))
+
+    def as_graph(self, function: Callable) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """See `TaskModel`."""
+        return self.members[0].as_graph(function)
+
+
+def _common(member: TaskModel) -> tuple[Any, ...]:
+    """What the members of an ensemble have in common, such as the length of an answer."""
+    settings = {name: member.settings[name] for name in member.shared_settings}
+    inputs = *member.texts, *member.features
+    return inputs, member.listed, member.labels, member.bilm_digest, settings
 
 
 def with_elmo(hidden: Any, vectors: dict[str, Any]) -> Any:

@@ -75,11 +75,11 @@ class TextModel(keras.Model, abc.ABC):
     def named_inputs(self, inputs: Any) -> dict[str, Any]:
         """The inputs as a dict by name, with strings as (batch, token). Raises as a call does."""
         named, needed = self._by_name(inputs), (*self.texts, *self.features)
-        allowed = {*needed, *map(self.layers_name, self.texts)}
+        allowed = {*needed, *(map(self.layers_name, self.texts) if self.elmo else ())}
         if not set(needed) <= set(named) <= allowed:
             raise ValueError(
-                f"The inputs must have the keys {', '.join(needed)}, and may have "
-                f"{', '.join(sorted(allowed - set(needed)))}. Received: {', '.join(named)}."
+                f"The inputs must have the keys {', '.join(needed)}, and with an `elmo` may have "
+                f"their layers, {self.layers_name(self.texts[0])}. Received: {', '.join(named)}."
             )
         for name in self.texts:
             named[name] = self._tokens(named[name])
@@ -137,20 +137,15 @@ class TextModel(keras.Model, abc.ABC):
         """The output of `TokenVectors` for one of the texts."""
         tokens, layers = inputs[text], inputs.get(self.layers_name(text))
         if layers is not None:  # tokens have at least one column, layers may have none
-            self._check_layers(layers)
+            wanted = (None, self.elmo.num_layers, None, self.elmo.dim)
+            if not tf.TensorShape(wanted).is_compatible_with(layers.shape):
+                raise ValueError(
+                    f"`layers` must have shape (batch, {wanted[1]}, token, {wanted[3]}). Received: "
+                    f"shape {tuple(layers.shape)}"
+                )
             missing = tf.shape(tokens)[1] - tf.shape(layers)[2]
             layers = tf.pad(layers, [[0, 0], [0, 0], [0, missing], [0, 0]])
         return self.token_vectors(tokens, layers=layers, training=training)
-
-    def _check_layers(self, layers: Any) -> None:
-        if self.elmo is None:
-            raise ValueError("The inputs have `layers`, but the model has no `elmo` to mix them.")
-        wanted = (None, self.elmo.num_layers, None, self.elmo.dim)
-        if not tf.TensorShape(wanted).is_compatible_with(layers.shape):
-            raise ValueError(
-                f"`layers` must have shape (batch, {wanted[1]}, token, {wanted[3]}). Received: "
-                f"shape {tuple(layers.shape)}"
-            )
 
     def layers_name(self, text: str) -> str:
         """The key of the input with the precomputed layers of a text."""
@@ -164,12 +159,13 @@ class TextModel(keras.Model, abc.ABC):
 
         def call(inputs):
             inputs = self.named_inputs(inputs)
-            specs = {name: self._spec(name, value) for name, value in inputs.items()}
+            specs = {name: self.spec_of(name, value) for name, value in inputs.items()}
             return traced.get_concrete_function(specs)(inputs)
 
         return call
 
-    def _spec(self, name: str, value: Any) -> tf.TensorSpec:
+    def spec_of(self, name: str, value: Any) -> tf.TensorSpec:
+        """The shape, with free sizes of batch and tokens, and the type of an input."""
         if name in self.features:
             return tf.TensorSpec(self.features[name].shape, value.dtype)
         free = (0, 1) if name in self.texts else (0, 2)  # batch and token
@@ -207,10 +203,10 @@ class TextModel(keras.Model, abc.ABC):
         super().make_train_function(force)
 
     def train_step(self, data):
-        return super().train_step(_of_unknown_size(data))
+        return super().train_step(tf.nest.map_structure(_of_unknown_size, data))
 
     def test_step(self, data):
-        return super().test_step(_of_unknown_size(data))
+        return super().test_step(tf.nest.map_structure(_of_unknown_size, data))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if self.loss is not None:  # passed to `compile`
@@ -277,16 +273,8 @@ def _as_tensor(values: Any, name: str) -> Any:
     return tf.ragged.constant(values) if len(lengths) > 1 else np.asarray(values)
 
 
-def _of_unknown_size(data: Any) -> Any:
-    """A batch whose number of examples is not static.
-
-    If the number of batches is unknown, a step after the last batch fails to read it, but would
-    first add a static number of examples to that of the mean loss.
-    """
-
-    def unsized(x: Any) -> Any:
-        if not isinstance(x, tf.Tensor) or not x.shape.rank:
-            return x
-        return tf.compat.v1.placeholder_with_default(x, (None, *x.shape[1:]))
-
-    return tf.nest.map_structure(unsized, data)
+def _of_unknown_size(x: Any) -> Any:
+    """`x` without a static batch size, which Keras adds to the mean loss after the last batch."""
+    if not isinstance(x, tf.Tensor) or not x.shape.rank:
+        return x
+    return tf.compat.v1.placeholder_with_default(x, (None, *x.shape[1:]))

@@ -1,15 +1,24 @@
 """The input of task models: tokens ─► [embeddings of words and characters; ELMo]."""
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 from keras import ops
 
+from elmo_tf.layers.char_cnn import CharCNN, cut_characters
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.token_ids import distinct_rows
 from elmo_tf.tasks.config import PLACEMENTS
+from elmo_tf.text.characters import DEFAULT_MAX_CHARS, char_ids
 from elmo_tf.text.inputs import is_token
+from elmo_tf.text.sentence_files import is_utf_8
+
+_STDDEV = 0.1  # of the initial vectors; about that of published ones
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -53,8 +62,6 @@ class TokenVectors(keras.layers.Layer):
         if placement not in PLACEMENTS:
             allowed = ", ".join(PLACEMENTS)
             raise ValueError(f"`placement` must be one of {allowed}. Received: {placement!r}")
-        if isinstance(embeddings, keras.layers.Layer):
-            raise TypeError(f"`embeddings` must be a list of layers. Received: {embeddings!r}")
         self.embeddings = list(embeddings)
         set_attributes(self, "embeddings", self.embeddings)
         self.elmo = elmo if placement != "none" else None
@@ -124,4 +131,223 @@ class TokenVectors(keras.layers.Layer):
             **config,
             "embeddings": [restore(layer) for layer in config["embeddings"]],
             "elmo": config["elmo"] and restore(config["elmo"]),
+        }
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class WordEmbedding(keras.layers.Layer):
+    """Word vectors for a list of words; all other words share one vector.
+
+    Args:
+        words: distinct strings.
+        dim: int >= 1. Width of the vectors.
+        lowercase: bool. Whether to look up tokens in lower case, by the rules of the process's
+            locale (Turkish and Lithuanian have other rules). Defaults to False.
+        num_trained: int, 0 to the number of words, or None. The number of words, from the first,
+            whose vectors are trained; the shared vector is always trained. The others are fixed,
+            and cost no training time. None trains all. Defaults to None.
+
+    Call arguments:
+        tokens: string (batch, token), padded with `""`.
+
+    Returns:
+        float (batch, token, dim), zeros for `""`.
+
+    Raises:
+        ValueError: `words` is empty or has duplicates, or an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        words: Iterable[str],
+        dim: int,
+        lowercase: bool = False,
+        num_trained: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.words = tuple(words)
+        if not self.words:
+            raise ValueError("`words` is empty. Pass at least one word.")
+        self.dim = dim
+        self.lowercase = lowercase
+        self.num_trained = num_trained
+        # Id 0 is padding, 1 any other word.
+        self.lookup = keras.layers.StringLookup(
+            vocabulary=list(self.words), mask_token="", oov_token="[UNK]", name="lookup"
+        )
+        self.supports_jit = False  # strings
+
+    @classmethod
+    def from_texts(
+        cls, texts: Iterable[Sequence[str]], dim: int, min_count: int = 2, **kwargs
+    ) -> "WordEmbedding":
+        """A layer for the words of a text, in order of decreasing count.
+
+        Args:
+            texts: lists of tokens.
+            dim: int >= 1. Width of the vectors.
+            min_count: int >= 1. Smallest count of a word. Rarer words share one vector, which is
+                trained on them. Defaults to 2.
+            **kwargs: further arguments of the layer.
+
+        Raises:
+            ValueError: no word has this count, or see the layer.
+        """
+        counts = word_counts(texts, kwargs.get("lowercase", False))
+        words = [word for word, count in counts.most_common() if count >= min_count]
+        return cls(words, dim, **kwargs)
+
+    @classmethod
+    def from_vectors(
+        cls,
+        vectors: Mapping[str, np.ndarray],
+        words: Iterable[str] | None = None,
+        **kwargs,
+    ) -> "WordEmbedding":
+        """A layer initialized with pretrained vectors.
+
+        Args:
+            vectors: the vector of each word, float (feature,), see `read_word_vectors`.
+            words: the words of the layer; those without a vector are initialized with the mean.
+                None takes all words with a vector. Defaults to None.
+            **kwargs: arguments of the layer except `words` and `dim`.
+        """
+        words = [word for word in (vectors if words is None else words) if is_utf_8(word)]
+        mean = np.mean([*vectors.values()], axis=0)
+        layer = cls(words, len(mean), **kwargs)
+        layer.build((None, None))
+        rows = np.stack([mean, *(vectors.get(word, mean) for word in words)])
+        num_rows = layer.embedding.shape[0]
+        layer.embedding.assign(rows[:num_rows])
+        if layer.fixed is not None:
+            layer.fixed.assign(rows[num_rows:])
+        return layer
+
+    def build(self, input_shape):
+        num_fixed = 0 if self.num_trained is None else len(self.words) - self.num_trained
+        num_trained = len(self.words) - num_fixed
+        initializer = keras.initializers.RandomNormal(stddev=_STDDEV)
+        options = {"initializer": initializer, "autocast": False}
+        self.embedding = self.add_weight((1 + num_trained, self.dim), name="embedding", **options)
+        self.fixed = None
+        if num_fixed:
+            shape = (num_fixed, self.dim)
+            self.fixed = self.add_weight(shape, name="fixed", trainable=False, **options)
+
+    def call(self, tokens):
+        # 0 for `""`, 1 for an unknown word.
+        ids = ops.cast(self.lookup(_lowered(tokens) if self.lowercase else tokens), "int32")
+        # Gather each row once: optimizers square the gradients of duplicates before adding them.
+        distinct, index = tf.unique(tf.reshape(ids, (-1,)))
+        rows = ops.cast(self._rows(distinct), self.compute_dtype)
+        rows = ops.where((distinct > 0)[:, None], rows, 0)
+        return tf.gather(rows, tf.reshape(index, tf.shape(ids)))
+
+    def _rows(self, ids: tf.Tensor) -> tf.Tensor:
+        table = ops.convert_to_tensor(self.embedding)
+        num_rows = table.shape[0]
+        rows = tf.gather(table, tf.clip_by_value(ids - 1, 0, num_rows - 1))
+        if self.fixed is None:
+            return rows
+        is_fixed = ids > num_rows
+        fixed = tf.gather(self.fixed, tf.where(is_fixed, ids - 1 - num_rows, 0))
+        return tf.where(is_fixed[:, None], fixed, rows)
+
+    def compute_output_spec(self, tokens):
+        return keras.KerasTensor((*tokens.shape, self.dim), dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "words": list(self.words),
+            "dim": self.dim,
+            "lowercase": self.lowercase,
+            "num_trained": self.num_trained,
+        }
+
+
+def word_counts(
+    texts: Iterable[Sequence[str]], lowercase: bool = False
+) -> collections.Counter[str]:
+    """The count of each word as `WordEmbedding` looks it up. Invalid UTF-8 is left out.
+
+    Args:
+        texts: lists of tokens.
+        lowercase: see `WordEmbedding`. Defaults to False.
+    """
+    counts = collections.Counter(token for tokens in texts for token in tokens)
+    words = [word for word in counts if is_utf_8(word)]
+    lookups = words
+    if lowercase and words:
+        lookups = [word.decode("utf-8") for word in _lowered(words).numpy()]
+    totals: collections.Counter[str] = collections.Counter()
+    for lookup, word in zip(lookups, words, strict=True):
+        totals[lookup] += counts[word]
+    return totals
+
+
+def _lowered(tokens: Any) -> tf.Tensor:
+    return tf.strings.lower(tokens, encoding="utf-8")
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class CharacterEmbedding(keras.layers.Layer):
+    """Embeds tokens by their characters, with a character CNN that the task trains.
+
+    Args:
+        filters, embedding_dim, activation: see `CharCNN`. Default to 128 filters of width 3,
+            character embeddings of width 16, and "relu".
+        max_chars: int >= 3. See `elmo_tf.char_ids`. Defaults to 50.
+
+    Call arguments:
+        tokens: string (batch, token), padded with `""`.
+
+    Returns:
+        float (batch, token, number of filters), zeros for `""`.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: Peters et al. 2018, supplement on named entities.
+    """
+
+    def __init__(
+        self,
+        filters: Any = ((3, 128),),
+        embedding_dim: int = 16,
+        activation: str = "relu",
+        max_chars: int = DEFAULT_MAX_CHARS,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.char_cnn = CharCNN(
+            filters, embedding_dim, activation, dtype=self.dtype_policy, name="char_cnn"
+        )
+        self._max_width = max(width for width, _ in self.char_cnn.filters)
+        self.max_chars = max_chars
+        self.supports_jit = False  # strings
+
+    def build(self, input_shape):
+        self.char_cnn.build((None, self.max_chars))
+
+    def call(self, tokens):
+        ids = char_ids(tokens, self.max_chars)  # (batch, token, char)
+        # Encode each distinct token once. The added zeros make sure that there is a row.
+        flat = tf.pad(tf.reshape(ids, (-1, self.max_chars)), [[1, 0], [0, 0]])
+        distinct, index = distinct_rows(flat)
+        rows = self.char_cnn(cut_characters(distinct, self._max_width))
+        rows = ops.where(distinct[:, :1] > 0, rows, 0)
+        return tf.gather(rows, tf.reshape(index[1:], tf.shape(ids)[:-1]))
+
+    def compute_output_spec(self, tokens):
+        shape = self.char_cnn.compute_output_shape((*tokens.shape, self.max_chars))
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        of_char_cnn = self.char_cnn.get_config()
+        return {
+            **super().get_config(),
+            **{name: of_char_cnn[name] for name in ("filters", "embedding_dim", "activation")},
+            "max_chars": self.max_chars,
         }

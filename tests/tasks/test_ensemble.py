@@ -134,16 +134,10 @@ def test_members_that_differ_are_refused_by_name(bilm):
     other = copied_bilm(bilm, "float32")
     other.weights[0].assign_add(np.ones(other.weights[0].shape))
     for member, message in (
-        (new_model("srl", bilm), r"same kind of model and inputs\. Only b has predicate\."),
-        (new_model("tagger", bilm, labels=["O", "B-X", "I-X", "B-Y", "I-Y"]), "b has B-Y, I-Y"),
-        (new_model("tagger", bilm, labels=["O", "I-X", "B-X"]), "order in a and b differs"),
-        (new_model("tagger", other), r"same biLM\. Only a has \w{12}\. Only b has \w{12}\."),
-        (new_model("tagger"), r"same biLM\. Only a has \w{12}\. Only b has none\."),
-        (new_model("tagger", bilm, scheme=None), r"has scheme='BIO'\. Only b has scheme=None"),
+        (new_model("srl", bilm), r"same inputs\. Received: .*tokens.*\(a\) and .*predicate.*\(b\)"),
+        (new_model("tagger", bilm, labels=["O", "I-X", "B-X"]), r"same labels.*'I-X', 'B-X'\) \(b"),
+        (new_model("tagger", other), r"same biLM\. Received: \w{12} \(a\) and \w{12} \(b\)\."),
+        (new_model("tagger", bilm, scheme=None), r"settings.* \{'scheme': None\} \(b\)"),
     ):
         with pytest.raises(ValueError, match=message):
             Ensemble([model, member], ["a", "b"])
-    with pytest.raises(ValueError, match="`members` is empty"):
-        Ensemble([])
-    with pytest.raises(TypeError, match="must be task models, not 'ner'"):
-        Ensemble(["ner"])

@@ -6,18 +6,16 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import Elmo
-from elmo_tf.tasks import BiLSTMClassifier, CharacterEmbedding, WordEmbedding
+from elmo_tf.tasks import BiLSTMClassifier
 from task_models import KINDS, SENTENCES, embeddings, new_model, padded, some_inputs, truth
 
 WRONG = [
     ("srl", {"num_layers": 0}, "`num_layers` must be at least 1. Received: 0"),
     ("tagger", {"dropout": 1.5}, "argument `rate`.* between 0 and 1"),
-    ("classifier", {"labels": []}, "`labels` is empty"),
     ("classifier", {"labels": ["a", "b", "a"]}, "`labels` has duplicates: a, b, a"),
     ("classifier", {"labels": ["caf\udce9"]}, r"A label is not valid UTF-8: 'caf\\udce9'"),
     ("classifier", {"placement": "both"}, "placement 'both' needs an `elmo`. Received: None"),
     ("classifier", {"placement": "top"}, "`placement` must be one of input, output, both, none"),
-    ("tagger", {"units": ()}, "`units` must have one width per biLSTM"),
     ("tagger", {"labels": ["O", "X-PER"]}, "'X-PER' is not a tag of BIO"),
     ("srl", {"labels": ["O", "A0"]}, "'A0' is not a tag of BIO"),
     ("coref", {"placement": "output"}, "`placement` must be input or none"),
@@ -37,27 +35,12 @@ def test_invalid_arguments_of_models_are_refused(kind, wrong, message):
 def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
     with pytest.raises(TypeError, match="`labels` must be a list of strings"):
         new_model("classifier", labels="ab")
-    with pytest.raises(TypeError, match="`embeddings` must be a list of layers"):
-        BiLSTMClassifier(["a"], WordEmbedding(["the"], 3))
     with pytest.raises(TypeError, match=r"must be an Elmo, such as Elmo\.from_pretrained"):
         BiLSTMClassifier(["a"], elmo="small-en")
     with pytest.raises(ValueError, match="The model has no input: pass `embeddings`"):
         BiLSTMClassifier(["a"], elmo=Elmo(bilm), placement="output")
     with pytest.raises(ValueError, match=r"num_mixes=1 for placement 'input'. Received: 2"):
         BiLSTMClassifier(["a"], elmo=Elmo(bilm, num_mixes=2))
-
-
-@pytest.mark.parametrize(
-    ("layer_class", "arguments", "message"),
-    [
-        (WordEmbedding, ([], 3), "`words` is empty"),
-        (WordEmbedding, (["a"], 3, False, 2), "`num_trained` must be at most the number of words"),
-        (CharacterEmbedding, (((5, 2),), 16, "relu", 4), "`max_chars` must be at least 5"),
-    ],
-)
-def test_invalid_arguments_of_embeddings_are_refused(layer_class, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        layer_class(*arguments)
 
 
 def test_label_ids_are_indices_into_the_labels():
@@ -88,7 +71,7 @@ def test_layers_of_another_bilm_are_refused(bilm):
 
     with pytest.raises(ValueError, match=r"must have shape \(batch, 3, token, .* \(4, 2, 6, "):
         new_model("tagger", bilm)({"tokens": tokens, "layers": layers[:, :2]})
-    with pytest.raises(ValueError, match="the model has no `elmo` to mix them"):
+    with pytest.raises(ValueError, match="must have the keys tokens, and with an `elmo`"):
         new_model("tagger")({"tokens": tokens, "layers": layers})
 
 

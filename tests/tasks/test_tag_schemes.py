@@ -45,10 +45,10 @@ def test_iob1_reads_what_is_broken_bio():
 @pytest.mark.parametrize(
     ("scheme", "tags", "position", "message"),
     [
-        ("BIO", "I-PER", 0, "I-PER may not come first."),
-        ("BIO", "B-LOC I-PER", 1, "I-PER may not follow B-LOC."),
-        ("BIOUL", "B-PER O", 1, "O may not follow B-PER."),
-        ("BIOUL", "O B-PER I-PER", 2, "I-PER may not come last."),
+        ("BIO", "I-PER", 0, "I-PER may not come first in BIO"),
+        ("BIO", "B-LOC I-PER", 1, "I-PER may not follow B-LOC in BIO"),
+        ("BIOUL", "B-PER O", 1, "O may not follow B-PER in BIOUL"),
+        ("BIOUL", "O B-PER I-PER", 2, "I-PER may not come last in BIOUL"),
         ("BIO", "O U-PER", 1, "'U-PER' is not a tag of BIO: O, or one of B, I with a dash"),
         ("BIOUL", "O O B-", 2, "'B-' is not a tag of BIOUL"),
         ("IOB1", "-PER", 0, "'-PER' is not a tag of IOB1"),

@@ -6,7 +6,6 @@ import tensorflow as tf
 from elmo_tf import char_ids
 from elmo_tf.layers import CharCNN
 from elmo_tf.tasks import BiRNN, CharacterEmbedding, WordEmbedding
-from elmo_tf.tasks.word_vectors import WordVectors
 
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
 
@@ -39,7 +38,7 @@ def test_from_texts_respects_lowercase_and_min_count():
 
 
 def test_word_embeddings_can_be_initialized_from_word_vectors():
-    vectors = WordVectors(["die", "Hund"], np.array([[1.0, 2.0], [3.0, 6.0]]))
+    vectors = {"die": np.array([1.0, 2.0]), "Hund": np.array([3.0, 6.0])}
 
     of_all = WordEmbedding.from_vectors(vectors)
     of_task = WordEmbedding.from_vectors(vectors, ["Katze", "die", "\udcff"], lowercase=False)
@@ -52,7 +51,7 @@ def test_word_embeddings_can_be_initialized_from_word_vectors():
 
 
 def test_words_after_the_first_num_trained_are_frozen(keras_round_trip):
-    vectors = WordVectors(["die", "Hund", "Katze"], np.array([[1.0, 2], [3, 6], [5, 7]]))
+    vectors = {"die": np.array([1.0, 2]), "Hund": np.array([3, 6]), "Katze": np.array([5, 7])}
     tokens = tf.constant([["Katze", "die", "Hund", "Maus", ""]])
     layer = WordEmbedding.from_vectors(vectors, num_trained=1)
     before = layer(tokens).numpy()

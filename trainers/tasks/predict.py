@@ -3,14 +3,13 @@
 import collections
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress
 from elmo_tf.tasks.batches import Batches
-from elmo_tf.tasks.ensemble import Ensemble
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
 from elmo_tf.tasks.semantic_roles import by_sentence, is_plain, plain_sentence
 from elmo_tf.tasks.semantic_roles.predicates import (
@@ -21,7 +20,7 @@ from elmo_tf.tasks.semantic_roles.predicates import (
     with_predicates,
 )
 from elmo_tf.tasks.task import Task
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.task_model import Ensemble, TaskModel
 from elmo_tf.text.counting import KnownText, reported_sentences
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
@@ -66,22 +65,21 @@ def evaluate_task(
         require_extra(module, "tasks", "The score of this task")
     examples = task.read(_as_list(files), config, known=labels)
     finds_predicates = config.task == "srl" and all(map(has_predicate_tagger, workdirs))
-    parts = ("", _FOUND_SUFFIX) if finds_predicates else ("",)
-    suffixes = [part + suffix for part in parts for suffix in task.output_suffixes]
     if output is not None:
-        _refuse_files(output, suffixes, overwrite)
+        refuse_file(output, overwrite)
     model = load_task(*workdirs)
     predicted = predict_examples(task, model, examples)
     scores = task.scores([task.gold(example) for example in examples], predicted)
-    outputs = [*task.outputs(examples, predicted)]
+    outputs = task.outputs(examples, predicted)
     if finds_predicates:
         plain = [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
         found = _with_found_predicates(workdirs, plain)
         predicted = predict_examples(task, model, found)
         scores |= found_scores(examples, found, predicted)
-        outputs += task.outputs(found, predicted)
+        for suffix, lines in task.outputs(found, predicted).items():
+            outputs[_FOUND_SUFFIX + suffix] = lines
     if output is not None:
-        _write_files(output, suffixes, outputs, overwrite)
+        _write_files(output, outputs, overwrite)
     return scores
 
 
@@ -95,21 +93,12 @@ def predict_task(
 ) -> int:
     """Writes the predictions of the best model of a work directory for a file.
 
-    For "ner" and "pos", the output has one token and its tag per line, with an empty line after
-    each sentence; for "sst" and "classify", a label, a tab and the text per line; for "snli", JSON
-    lines with `sentence1`, `sentence2` and `label`; for "squad", a JSON object from ids to answers;
-    for "srl", the props format of CoNLL-2005: for a predicate its lemma (or the token itself), for
-    other tokens `-`, and one column of brackets per predicate, with the tokens in a second file,
-    `output` + `.words`; for "coref", document, part, number of the token, token, and the brackets
-    of entities.
+    The formats of the input and the output are those of the table "Files" in
+    docs/guides/tasks.md. Labels in the input are ignored.
 
     Args:
         workdir: see `evaluate_task`.
-        input: text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
-            "classify" also `.tsv` and `.csv`, see `read_labeled`; for "snli" see `read_pairs`,
-            for "squad" `read_questions`; for "srl" columns, see `read_propositions`, or plain text,
-            in which the model finds the predicates; for "coref" columns, see `read_documents`, or
-            text with an empty line between documents. Labels are ignored.
+        input: text (one tokenized sentence per line) or CoNLL columns; see `Task.read_inputs`.
         output: the file to write.
         format: "text", "conll", "conllu" or "fasta". None: by the name of the input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
@@ -127,10 +116,7 @@ def predict_task(
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)
     task = TASKS[config.task]()
-    _refuse_files(output, task.output_suffixes, overwrite)
-    for name, value in (("format", format), ("token_column", token_column)):
-        if value is not None and name not in task.input_options:
-            raise ValueError(f"`{name}` is not for --task {config.task}. Received: {value!r}")
+    refuse_file(output, overwrite)
     input, columns = os.fspath(input), (format, token_column)
     if (format or format_of(input)) in TOKEN_COLUMNS:
         columns = format or config.format, token_column or config.token_column
@@ -140,7 +126,7 @@ def predict_task(
     if config.task == "srl":
         examples = _with_found_predicates(workdirs, examples)
     predicted = predict_examples(task, load_task(*workdirs), examples)
-    _write_files(output, task.output_suffixes, task.outputs(examples, predicted), overwrite)
+    _write_files(output, task.outputs(examples, predicted), overwrite)
     return sum(each is not None for each in predicted)
 
 
@@ -159,20 +145,12 @@ def _with_found_predicates(workdirs: Sequence[str], examples: Sequence[Any]) -> 
     return with_predicates(examples, predict_examples(PredicateTagging(), tagger, plain))
 
 
-def _refuse_files(output: str | os.PathLike, suffixes: Iterable[str], overwrite: bool) -> None:
-    for suffix in suffixes:
-        refuse_file(os.fspath(output) + suffix, overwrite)
-
-
 def _write_files(
-    output: str | os.PathLike,
-    suffixes: Iterable[str],
-    outputs: Iterable[Iterable[str]],
-    overwrite: bool,
+    output: str | os.PathLike, outputs: Mapping[str, Iterable[str]], overwrite: bool
 ) -> None:
     """Writes all files or none."""
     with contextlib.ExitStack() as stack:
-        for suffix, lines in zip(suffixes, outputs, strict=True):
+        for suffix, lines in outputs.items():
             part = stack.enter_context(atomic_file(os.fspath(output) + suffix, overwrite))
             part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
 

@@ -46,10 +46,6 @@ def sweep_task(
         raise ValueError(
             "A sweep compares with and without ELMo: it needs `elmo` and a `placement`."
         )
-    if not shares or num_seeds < 1:
-        raise ValueError("A sweep needs at least one of `shares`, and `num_seeds` of at least 1.")
-    if len({f"{share:g}" for share in shares}) < len(shares):
-        raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
     configs = [
         _config_of(config, share, config.seed + index, has_elmo)
         for share, index, has_elmo in itertools.product(shares, range(num_seeds), (False, True))

@@ -79,7 +79,6 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 
 def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     """Trains the model of one task, see `train_task`."""
-    task.model_arguments(config)  # fails now if an option is unknown
     results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
     workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
@@ -171,21 +170,12 @@ def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
 
 
 def _check_same(workdir: WorkDirectory, now: Mapping[str, Any]) -> None:
-    before = workdir.before
-    sizes = [
-        "{train:,} for training and {dev:,} held out".format(**record["examples"])
-        for record in (before, now)
-    ]
-    for name, change in (
-        ("examples", "examples changed: {} before, {} now".format(*sizes)),
-        ("labels", "labels changed"),
-        ("data", "examples or word vectors changed"),
-        ("bilm", "biLM changed"),
-    ):
-        if before.get(name) != now[name]:
+    for name in ("examples", "labels", "data", "bilm"):
+        before = workdir.before.get(name)
+        if before != now[name]:
             raise ValueError(
-                f"The {change}. Pass the data and the biLM with which {workdir.path} was trained, "
-                "or choose another --workdir."
+                f"`{name}` changed: {before} before, {now[name]} now. Pass the data and the biLM "
+                f"with which {workdir.path} was trained, or choose another --workdir."
             )
 
 

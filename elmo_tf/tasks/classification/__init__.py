@@ -16,18 +16,13 @@ from elmo_tf.tasks.reading import (
     not_empty,
     table_rows,
 )
-from elmo_tf.tasks.task import Task, file_sentences
+from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.reading import read_lines
 
-# A bracketed tree and the label of its root.
-_TREE = re.compile(r"\(([^\s()]+) .*\)\s*")
-_TREE_LABELS = "01234"
 NO_LABEL = "-"  # of unlabeled texts
-_COLUMNS_REMEDY = (
-    " Name or number the columns (text_column, label_column; --text-column, --label-column)."
-)
-_PARTS_OF_TREE = re.compile(r"[()]|[^\s()]+")
+# An opening bracket and its label, a closing bracket, or a token.
+_PARTS_OF_TREE = re.compile(r"\(\s*([^\s()]+)?|(\))|([^\s()]+)")
 # The Penn Treebank escapes brackets.
 _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _POLARITIES = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
@@ -51,10 +46,8 @@ class Classification(Task):
 
     def read_inputs(self, path, config, known, format=None, token_column=None):
         if is_table(path) and format is None:
-            if token_column is not None:
-                raise ValueError("`token_column` is not for tables of texts and labels.")
             return read_labeled(path, *_columns(config), is_labeled=False)
-        return file_sentences(path, format, token_column)
+        return super().read_inputs(path, config, known, format, token_column)
 
 
 def _columns(config: TaskConfig) -> list[str | int]:
@@ -69,15 +62,6 @@ class Sentiment(Classification):
     def _read(self, path, config, known):
         phrases = config.phrases if known is None else None  # for training only
         return read_sentiment(path, phrases, config.binary, known)
-
-    def read_inputs(self, path, config, known, format=None, token_column=None):
-        sentences = file_sentences(path, format, token_column)
-        trees = [_TREE.fullmatch(sentence.text) for sentence in sentences if sentence.tokens]
-        # Trees have a known label, unlike text in brackets.
-        labels = {*known, *_TREE_LABELS}
-        if format is None and trees and all(tree and tree[1] in labels for tree in trees):
-            return [phrases[0] for _, phrases in read_trees(path)]
-        return sentences
 
 
 def read_labeled(
@@ -100,8 +84,7 @@ def read_labeled(
             numbers, the file has no header.
         known: allowed labels; None allows all.
         is_labeled: whether to read labels. If False, the label column may be missing, and all
-            labels are `-`; a file without a header may then have the text column only. Defaults
-            to True.
+            labels are `-`. Defaults to True.
 
     Returns:
         At least one example.
@@ -120,10 +103,9 @@ def read_labeled(
     names = [column for column in columns if isinstance(column, str)]
     has_header = isinstance(text_column, str) or isinstance(label_column, str)
     texts, label = [], NO_LABEL
-    for line, row in table_rows(path, names, has_header, _COLUMNS_REMEDY):
+    for line, row in table_rows(path, names, has_header):
         with naming_line(path, line):
-            has_only_text = not is_labeled and len(row) == 1
-            tokens = _cell(row, 1 if has_only_text else text_column).split()
+            tokens = _cell(row, text_column).split()
             if not tokens:
                 raise ValueError("the text is empty.")
             if is_labeled:
@@ -210,27 +192,19 @@ def _phrases(line: str) -> list[LabeledText]:
     """Parses a tree without recursion, as it may be as deep as its sentence is long."""
     phrases: list[LabeledText] = []
     open_phrases: list[LabeledText] = []
-    parts = _PARTS_OF_TREE.findall(line)
-    for place, part in enumerate(parts):
-        if part == "(":
-            if phrases and not open_phrases:
-                raise ValueError("a second tree follows the first.")
-            label = parts[place + 1] if place + 1 < len(parts) else ")"
-            if label in ("(", ")"):
-                raise ValueError("an opening bracket has no label.")
-            phrase = LabeledText([], label)
-            phrases.append(phrase)
-            open_phrases.append(phrase)
-        elif part == ")":
-            if not open_phrases:
-                raise ValueError("the tree is not balanced: a closing bracket has no match.")
-            if not open_phrases.pop().tokens:
-                raise ValueError("a phrase has no token.")
-        elif place == 0 or parts[place - 1] != "(":
-            if not open_phrases:
-                raise ValueError(f"{part[:40]!r} is outside of all brackets.")
+    for part in _PARTS_OF_TREE.finditer(line):
+        label, closing, token = part.groups()
+        if label and (open_phrases or not phrases):
+            phrases.append(LabeledText([], label))
+            open_phrases.append(phrases[-1])
+        elif closing and open_phrases and open_phrases[-1].tokens:
+            open_phrases.pop()
+        elif token and open_phrases:
             for phrase in open_phrases:
-                phrase.tokens.append(unescaped(part))
+                phrase.tokens.append(unescaped(token))
+        else:
+            place = f"{part[0][:40]!r} in column {part.start() + 1}"
+            raise ValueError(f"not a tree such as (3 (2 a) (3 film)): {place}.")
     if open_phrases:
         raise ValueError(f"the tree is not balanced: {len(open_phrases)} brackets are not closed.")
     return phrases

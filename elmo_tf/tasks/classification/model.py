@@ -153,8 +153,6 @@ class BCN(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        if reduction < 1:
-            raise ValueError(f"`reduction` must be at least 1. Received: {reduction!r}")
         dtype = self.dtype_policy
         self.settings = {
             "units": units,

@@ -59,7 +59,6 @@ class Coreference(Task):
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"coref": CoreferenceModel}
     metric = "average"
     packages: ClassVar = ("scipy.optimize",)
-    input_options: ClassVar = ("format",)
 
     def _read(self, path, config, known):
         return read_documents(path)
@@ -129,9 +128,6 @@ class DocumentBatches(Batches):
             (*mention, index) for index, entity in enumerate(part.entities) for mention in entity
         ]
         return Batch(self._inputs(part), np.array(mentions, np.int32).reshape(-1, 3), indices)
-
-    def _target_shape(self):
-        return (None, 3)
 
     def _inputs(self, document: Document) -> dict[str, Any]:
         inputs: dict[str, Any] = {}

@@ -341,7 +341,7 @@ def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:
             "`y` must be int (mention, 3): first token, last token and entity. Received: "
             f"{y.dtype.name} of shape {tuple(y.shape)}."
         )
-    y = tf.cast(y, tf.int32)
+    y = tf.ensure_shape(tf.cast(y, tf.int32), (None, 3))
     first, last, entity = tf.unstack(y, axis=1)
     is_mention = (first >= 0) & (first <= last) & (last < num_tokens) & (entity >= 0)
     wrong = tf.boolean_mask(y, ~(is_mention | tf.reduce_all(y == _PADDING, axis=1)))

@@ -63,7 +63,6 @@ class QuestionAnswering(Task):
 
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"bidaf": BiDAF}
     metric = "f1"
-    input_options: ClassVar = ()
 
     def _read(self, path, config, known):
         questions = read_questions(path)
@@ -74,10 +73,6 @@ class QuestionAnswering(Task):
 
     def read_inputs(self, path, config, known, format=None, token_column=None):
         return read_questions(path)
-
-    def for_training(self, examples, config):
-        limit = config.max_tokens
-        return examples if limit is None else self._not_longer(examples, limit)
 
     def texts(self, example):
         return (example.passage_tokens, example.question_tokens)

@@ -30,7 +30,6 @@ from elmo_tf.text.sentence_files import (
     warn_of_invalid_utf_8,
 )
 
-MAX_TOKENS = 100  # of training examples; He et al. 2017
 _TO_FIND = -1  # the predicate of a plain sentence
 NO_PREDICATE = "-"
 # Replaces every word in files without the text of the treebank.
@@ -69,8 +68,7 @@ class SemanticRoles(Task):
 
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"srl": SRLTagger}
     metric = "f1"
-    input_options: ClassVar = ("format",)
-    output_suffixes: ClassVar = ("", ".words")
+    max_tokens = 100  # He et al. 2017
 
     def _read(self, path, config, known):
         # Roles that the model does not know are allowed, and count as missed.
@@ -86,7 +84,7 @@ class SemanticRoles(Task):
 
     def for_training(self, examples, config):
         propositions = [example for example in examples if example.predicate is not None]
-        return self._not_longer(propositions, config.max_tokens or MAX_TOKENS)
+        return super().for_training(propositions, config)
 
     def features(self, example):
         return {"predicate": example.predicate or 0}
@@ -111,7 +109,7 @@ class SemanticRoles(Task):
         return role_scores([tags for tags, _ in pairs], [tags for _, tags in pairs])
 
     def outputs(self, examples, predicted):
-        return self.lines(examples, predicted), _words(examples)
+        return {"": self.lines(examples, predicted), ".words": _words(examples)}
 
     def lines(self, examples, predicted):
         tags = iter(predicted)

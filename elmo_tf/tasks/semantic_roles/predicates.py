@@ -16,11 +16,9 @@ import tensorflow as tf
 
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
-from elmo_tf.tasks.ensemble import Ensemble
 from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
 from elmo_tf.tasks.semantic_roles import (
-    MAX_TOKENS,
     Proposition,
     SemanticRoles,
     by_sentence,
@@ -30,7 +28,7 @@ from elmo_tf.tasks.semantic_roles.model import SRLTagger
 from elmo_tf.tasks.tag_schemes import OUTSIDE
 from elmo_tf.tasks.tagging import TaggedSentence, Tagging
 from elmo_tf.tasks.tagging.model import CRFTagger, Tagger
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.task_model import Ensemble, TaskModel
 from elmo_tf.text.reading import decode
 
 PREDICATE = "V"
@@ -41,6 +39,7 @@ class PredicateTagging(Tagging):
 
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"srl": CRFTagger}
     metric = "f1"
+    max_tokens = SemanticRoles.max_tokens
 
     def _read(self, path, config, known):
         examples = []
@@ -51,9 +50,6 @@ class PredicateTagging(Tagging):
                     tags[proposition.predicate] = PREDICATE
             examples.append(TaggedSentence(group[0].tokens, tags))
         return examples
-
-    def for_training(self, examples, config):
-        return self._not_longer(examples, config.max_tokens or MAX_TOKENS)
 
     def labels(self, examples):
         return [OUTSIDE, PREDICATE]

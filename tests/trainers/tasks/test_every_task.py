@@ -18,7 +18,6 @@ from task_files import (
     PAIRS,
     SQUAD,
     SRL,
-    TREES,
     config_of,
     sentences,
     written_found_scores,
@@ -78,7 +77,11 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
 
     found = {name: scores.pop(name) for name in ("predicates", "end_to_end") if task == "srl"}
     assert scores == record["best"]["dev"]
-    number = predict_task(workdir, files[task], again)
+    unlabeled_file = files[task]
+    if task == "sst":
+        unlabeled_file = tmp_path / "plain.txt"
+        unlabeled_file.write_text("a bad film\na good film\n")
+    number = predict_task(workdir, unlabeled_file, again)
     written = again.read_bytes()
     assert written.startswith(out.read_bytes()) if task == "snli" else written == out.read_bytes()
     description = TASKS[task]()
@@ -168,12 +171,6 @@ def test_sentences_and_columns_are_told_apart(content, name, predicates, tmp_pat
             srl.read([str(tmp_path / name)], config_of("srl"))
 
 
-@pytest.mark.parametrize("task", ["classify", "squad"])
-def test_files_with_other_columns_refuse_a_token_column(trained, task, files, tmp_path):
-    with pytest.raises(ValueError, match=r"`token_column` is not for (--task|tables)"):
-        predict_task(trained(task)[0], files[task], tmp_path / "out", token_column=2)
-
-
 @pytest.mark.parametrize("task", ["ner", "sst", "classify"])
 def test_texts_are_predicted_in_their_order(predicted, trained, task):
     number, lines = predicted(task, "a good film\n\na bad film\n")
@@ -188,24 +185,6 @@ def test_texts_are_predicted_in_their_order(predicted, trained, task):
         labels = trained(task)[1]["labels"]
         assert labels == (["negative", "positive"] if task == "sst" else ["bad", "good"])
         assert {label for label, _ in columns} <= set(labels)
-
-
-@pytest.mark.parametrize(
-    ("content", "texts"),
-    [
-        (TREES.replace("\n", "\n\n"), ["a bad film", "a good film"]),
-        ("(negative (2 bad) (2 film))\n", ["bad film"]),
-        ("( great movie )\n( bad ) but true\n", ["( great movie )", "( bad ) but true"]),
-        (TREES + "(not bad at all)\n", [*TREES.splitlines(), "(not bad at all)"]),
-    ],
-)
-def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
-    (tmp_path / "in.txt").write_text(content)
-
-    arguments = str(tmp_path / "in.txt"), config_of("sst"), ["negative", "positive"]
-    examples = TASKS["sst"]().read_inputs(*arguments)
-
-    assert [" ".join(example.tokens) for example in examples] == texts
 
 
 def test_pairs_are_predicted_as_json_lines(predicted):
