@@ -171,11 +171,10 @@ def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
 
 def _check_same(workdir: WorkDirectory, now: Mapping[str, Any]) -> None:
     for name in ("examples", "labels", "data", "bilm"):
-        before = workdir.before.get(name)
-        if before != now[name]:
+        if workdir.before.get(name) != now[name]:
             raise ValueError(
-                f"`{name}` changed: {before} before, {now[name]} now. Pass the data and the biLM "
-                f"with which {workdir.path} was trained, or choose another --workdir."
+                f"`{name}` changed. Pass the data and the biLM with which {workdir.path} was "
+                "trained, or choose another --workdir."
             )
 
 
