@@ -74,8 +74,9 @@ def predict(
 
     Args:
         input: one tokenized sentence per line, or a file of the task, whose labels are ignored
-            (sst: text; classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: also
-            columns with roles; coref: columns, or text with an empty line between documents).
+            (sst: text; classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON;
+            srl: also columns with roles; coref: columns, or text with an empty line between
+            documents).
         output: columns of tokens and tags (sst, classify: tab-separated labels and texts; snli:
             JSON lines; squad: JSON of ids and answers; srl: props of CoNLL-2005, and the tokens in
             OUTPUT.words; coref: columns with entities in brackets).
