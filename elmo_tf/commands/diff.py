@@ -40,8 +40,7 @@ def diff(
         tolerance: largest difference of equal vectors.
     """
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.differences import compare_vectors
-    from elmo_tf.evaluation.stored_vectors import open_stored
+    from elmo_tf.evaluation.stored_vectors import compare_vectors, open_stored
     from elmo_tf.text.sentence_files import sentence_reader
 
     vectors = open_stored(old)

@@ -60,8 +60,6 @@ def neighbors(
         check_layers(each, num_layers)
     stored = None if vectors is None else SentenceVectorSource(vectors)
     text = search.distinct_sentences(sentence_files(corpus), max_tokens)
-    if stored is not None:
-        stored.check(each.split(" ") for each in text)
     searched = text if sentence is None else {" ".join(sentence.split()): (None, None)}
     uses = [search.occurrences_of(word, searched) for word in words]
     embedder = Embedder(model, precision=precision)

@@ -3,7 +3,6 @@
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.types import PositiveInt
 
 from elmo_tf.commands.options import Model, Overwrite, Precision, short_names
 
@@ -19,19 +18,17 @@ def training(
     *,
     output: _Picture,
     by: Literal["step", "tokens", "time"] = "step",
-    smooth: PositiveInt | None = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Draw the losses and held-out perplexities of training runs.
 
     Args:
         by: x axis; time must be in the log.
-        smooth: draw moving averages over this many steps; by default a hundredth of all steps.
     """
     from elmo_tf.evaluation.plots import draw_training, read_log, save_figure
 
     logs = {name: read_log(run) for name, run in zip(short_names(runs), runs, strict=True)}
-    save_figure(draw_training(logs, by, smooth), output, overwrite)
+    save_figure(draw_training(logs, by), output, overwrite)
 
 
 def similarity(

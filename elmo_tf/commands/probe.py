@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, PositiveInt
+from cyclopts.types import PositiveInt
 
 from elmo_tf.commands.options import (
     Model,
@@ -37,7 +37,6 @@ def probe(
     tag_column: PositiveInt | None = None,
     max_iterations: PositiveInt = 200,
     max_train_tokens: PositiveInt = 500_000,
-    seed: NonNegativeInt = 0,
     format: ResultFormat = None,
 ) -> None:
     """Measure how well a linear classifier predicts tags from each layer.
@@ -48,7 +47,6 @@ def probe(
             XPOS.
         max_iterations: limit of L-BFGS iterations.
         max_train_tokens: size of the sample that replaces larger training data, in tokens.
-        seed: seed of the sample.
     """
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.probing import probe
@@ -60,7 +58,7 @@ def probe(
         [sentence for file in files for sentence in read_tagged(file, *columns)]
         for files in (train, test)
     )
-    limits = {"max_iterations": max_iterations, "max_train_tokens": max_train_tokens, "seed": seed}
+    limits = {"max_iterations": max_iterations, "max_train_tokens": max_train_tokens}
     # Files first: they may lack a sentence, which is an error before the model is loaded.
     of_files = {name: probe(one, training, tests, **limits) for name, one in sources.items()}
     embedder = Embedder(model, "all", precision)

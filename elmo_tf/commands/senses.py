@@ -49,13 +49,13 @@ def senses(
         predictions: directory; write the predicted sense keys to SET.METHOD.key.txt there.
     """
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.sense_corpus import (
+    from elmo_tf.evaluation.senses import (
         corpus_name,
+        evaluate_senses,
         read_inventory,
         read_sense_corpus,
         write_keys,
     )
-    from elmo_tf.evaluation.senses import evaluate_senses
     from elmo_tf.files import atomic_directory, refuse_directory
 
     if predictions is not None:

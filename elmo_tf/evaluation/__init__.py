@@ -10,6 +10,6 @@ from elmo_tf.evaluation.scoring import SentenceScore as SentenceScore
 from elmo_tf.evaluation.scoring import Substitute as Substitute
 from elmo_tf.evaluation.scoring import sentence_scores as sentence_scores
 from elmo_tf.evaluation.scoring import substitutes as substitutes
-from elmo_tf.evaluation.sense_corpus import read_inventory as read_inventory
-from elmo_tf.evaluation.sense_corpus import read_sense_corpus as read_sense_corpus
 from elmo_tf.evaluation.senses import evaluate_senses as evaluate_senses
+from elmo_tf.evaluation.senses import read_inventory as read_inventory
+from elmo_tf.evaluation.senses import read_sense_corpus as read_sense_corpus

@@ -128,14 +128,11 @@ def nearest_tokens(
         For each query and layer, the neighbors, nearest first.
 
     Raises:
-        ValueError: an argument is out of range, a position is outside its sentence, or `stored` is
-            of another biLM or lacks a sentence.
+        ValueError: an argument is out of range, or `stored` is of another biLM or lacks a sentence.
 
     Source: Peters et al. 2018, table 4.
     """
     check_all_layers(embedder)
-    if top_n < 1:
-        raise ValueError(f"`top_n` must be at least 1. Received: {top_n!r}")
     if words not in ("any", "same", "other"):
         raise ValueError(f"`words` must be any, same or other. Received: {words!r}")
     layers = list(range(1, embedder.num_layers) if layers is None else layers)
@@ -178,9 +175,6 @@ def nearest_tokens(
 
 def _query_vectors(embedder: Embedder, queries: Sequence[Occurrence]) -> np.ndarray:
     """Embeds tokens in context: unit vectors (query, layer, feature)."""
-    for tokens, position, *_ in queries:
-        if not 0 <= position < len(tokens):
-            raise ValueError(f"There is no token {position} in the sentence {tokens!r}.")
     arrays = embedder.embed([query.tokens for query in queries])
     vectors = [array[:, query.position] for query, array in zip(queries, arrays, strict=True)]
     return unit_vectors(np.reshape(vectors, (-1, embedder.num_layers, embedder.dim)))

@@ -5,18 +5,15 @@ need no display and leave no global state. Colors are also distinguishable in gr
 or dash, heat maps by lightness.
 """
 
-import contextlib
 import io
 import json
 import math
 import os
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import logging
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
@@ -34,9 +31,12 @@ Figure = _figures.Figure
 # Okabe and Ito's palette, from dark to light.
 _COLORS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _LINES = [{"color": color, "marker": mark} for color, mark in zip(_COLORS, "os^DvPX", strict=True)]
-# Fonts of matplotlib: one with many characters, and one that draws any character as a box.
-_FONT, _BOXES = "DejaVu Sans", "Last Resort"
 _STYLE = {
+    # Further fonts are searched for the characters that the first one lacks.
+    "font.family": [
+        *matplotlib.rcParams["font.family"],
+        *sorted({name for name in fonts.get_font_names() if "CJK" in name}),
+    ],
     "figure.constrained_layout.use": True,  # the parts do not overlap
     "font.size": 8,
     "legend.frameon": False,
@@ -69,13 +69,11 @@ _styled = matplotlib.rc_context(_STYLE)
 
 
 @_styled
-def save_figure(
-    figure: Figure, path: str | os.PathLike, overwrite: bool = False, dpi: int = 150
-) -> None:
+def save_figure(figure: Figure, path: str | os.PathLike, overwrite: bool = False) -> None:
     """Writes a figure in the format of the file name's suffix. Equal figures give equal bytes.
 
-    `dpi`: dots per inch of a PNG. Raises a `ValueError` if the suffix is not supported, and a
-    `FileExistsError` if the file exists and `overwrite` is false.
+    Raises a `ValueError` if the suffix is not supported, and a `FileExistsError` if the file exists
+    and `overwrite` is false.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _SUFFIXES:
@@ -83,9 +81,8 @@ def save_figure(
             f"A picture's name must end in one of {', '.join(_SUFFIXES)}. "
             f"Received: {os.fspath(path)}"
         )
-    with atomic_file(path, overwrite) as part, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # `families` warns once
-        figure.savefig(part, format=suffix[1:], dpi=dpi, metadata=_SUFFIXES[suffix])
+    with atomic_file(path, overwrite) as part:
+        figure.savefig(part, format=suffix[1:], dpi=150, metadata=_SUFFIXES[suffix])
 
 
 def read_log(path: str | os.PathLike) -> pd.DataFrame:
@@ -124,22 +121,20 @@ def read_log(path: str | os.PathLike) -> pd.DataFrame:
 
 
 @_styled
-def draw_training(
-    runs: Mapping[str, pd.DataFrame], by: str = "step", window: int | None = None
-) -> Figure:
+def draw_training(runs: Mapping[str, pd.DataFrame], by: str = "step") -> Figure:
     """Draws one or several runs, with a panel for each quantity. Backward lines are dashed.
+
+    Losses and speeds are moving averages over a hundredth of the longest log.
 
     Args:
         runs: 1 to 7 results of `read_log`, by name.
         by: a key of `AXES`.
-        window: int >= 1. Steps of the moving averages of losses and speeds; None for a hundredth
-            of the longest log.
 
     Raises:
         ValueError: there are too few or too many runs, or one has not logged tokens or time.
     """
     _check_count(len(runs), len(_LINES), "runs")
-    window = window or max(1, max(map(len, runs.values())) // 100)
+    window = max(1, max(map(len, runs.values())) // 100)
     runs = {name: run.reset_index().dropna(axis=1, how="all") for name, run in runs.items()}
     for name, run in runs.items():
         if by not in run or run[by].isna().any():
@@ -166,21 +161,20 @@ def draw_training(
                 axes.plot(values, dashes, label=prefix + column, markevery=marked, **look)
     axes_of_panels[-1].set_xlabel(AXES[by])
     handles, labels = axes_of_panels[0].get_legend_handles_labels()
-    font = {"family": families(labels)}
     place = {"loc": "outside upper center", "ncols": 2 if max(map(len, labels)) > 18 else 4}
-    legend = figure.legend(handles, labels, prop=font, handlelength=3.5, **place)
+    legend = figure.legend(handles, labels, handlelength=3.5, **place)
     for text in legend.get_texts():
         text.set_parse_math(False)
     return figure
 
 
-def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str]]:
+def checked_sentences(sentences: Sequence[str]) -> list[list[str]]:
     """Splits at least one sentence, with at most 60 tokens in total, like `str.split()`.
 
     Raises:
         ValueError: a sentence has no tokens, or there are too many tokens.
     """
-    split = [one.split() if isinstance(one, str) else list(one) for one in sentences]
+    split = [sentence.split() for sentence in sentences]
     if [] in split:
         raise ValueError(f"Sentence {split.index([]) + 1} has no tokens.")
     _check_count(sum(map(len, split)), _MAX_TOKENS, "tokens in total")
@@ -217,14 +211,13 @@ def draw_similarities(sentences: Sequence[Sequence[str]], cosines: np.ndarray) -
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels[num_layers:]:
         axes.remove()
-    font = {"family": families(labels), "parse_math": False}
     lowest = min(0.0, math.floor(10 * cosines.min()) / 10)
     for layer, (axes, of_layer) in enumerate(zip(panels, cosines, strict=False)):
         image = axes.imshow(of_layer, cmap="cividis", vmin=lowest, vmax=1)
         note = {0: " (without context)", num_layers - 1: " (top)"}.get(layer, "")
         axes.set_title(f"Layer {layer}{note}")
-        axes.set_xticks(range(num_tokens), labels, rotation=90, **font)
-        axes.set_yticks(range(num_tokens), labels, **font)
+        axes.set_xticks(range(num_tokens), labels, rotation=90, parse_math=False)
+        axes.set_yticks(range(num_tokens), labels, parse_math=False)
         for end in np.cumsum([len(tokens) for tokens in sentences])[:-1]:
             axes.axhline(end - 0.5, color="white")
             axes.axvline(end - 0.5, color="white")
@@ -255,19 +248,9 @@ def mixes_of(name: str, elmo: Elmo) -> list[Mix]:
 def draw_mixes(mixes: Sequence[Mix]) -> Figure:
     """Draws a row per mix and a column per layer, with shares in percent.
 
-    Args:
-        mixes: 1 to 40 mixes of the same number of layers.
-
-    Raises:
-        ValueError: there are too few or too many mixes, or their numbers of layers differ.
+    `mixes`: 1 to 40 mixes of the same number of layers; else a `ValueError`.
     """
     _check_count(len(mixes), _MAX_MIXES, "mixes")
-    sizes = sorted({len(mix.shares) for mix in mixes})
-    if len(sizes) > 1:
-        raise ValueError(
-            "All mixes must have the same number of layers. Received: mixes of "
-            f"{' and of '.join(map(str, sizes))} layers."
-        )
     labels = [mix.name for mix in mixes]
     shares = np.stack([mix.shares for mix in mixes])  # (mix, layer)
     num_mixes, num_layers = shares.shape
@@ -280,7 +263,7 @@ def draw_mixes(mixes: Sequence[Mix]) -> Figure:
         color = "black" if share > 0.6 else "white"
         axes.text(layer, row, f"{100 * share:.0f}", ha="center", va="center", color=color)
     axes.set_xticks(range(num_layers), [f"layer {layer}" for layer in range(num_layers)])
-    axes.set_yticks(range(num_mixes), labels, family=families(labels), parse_math=False)
+    axes.set_yticks(range(num_mixes), labels, parse_math=False)
     scales = axes.secondary_yaxis("right")
     scales.set_yticks(range(num_mixes), [f"{mix.scale:.2f}" for mix in mixes])
     scales.set_ylabel("scale")
@@ -332,28 +315,3 @@ def _shortened(text: str, length: int) -> str:
     """A readable text of at most `length` characters."""
     text = visible(text)
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def families(texts: Iterable[str]) -> list[str]:
-    """Finds font families that together have the characters of some texts.
-
-    matplotlib's own font comes first, then installed fonts. Characters that no font has are drawn
-    as boxes (in SVG the reader's fonts are used) and reported by a warning.
-    """
-    names, missing = {_FONT: None}, set("".join(texts))
-    plainest_first = sorted(
-        (entry for entry in fonts.fontManager.ttflist if not entry.name.startswith(_BOXES)),
-        key=lambda e: (e.name != _FONT, e.style != "normal", abs(int(e.weight) - 400), e.fname),
-    )
-    for entry in plainest_first if missing else ():
-        # matplotlib's list of fonts may be outdated.
-        with contextlib.suppress(OSError, RuntimeError):
-            has = fonts.get_font(entry.fname).get_char_index
-            if found := {character for character in missing if has(ord(character))}:
-                names[entry.name] = None
-                missing -= found
-        if not missing:
-            break
-    if missing:
-        logging.warning("No installed font has %s: drawn as boxes.", " ".join(sorted(missing)[:20]))
-    return list(names)

@@ -19,7 +19,6 @@ from elmo_tf.tasks.tagging import TaggedSentence
 # Id of a test tag that is not in the training data; no classifier predicts it.
 _UNSEEN = -1
 _ROWS_PER_CHUNK = 8192
-_MAX_TRAIN_TOKENS = 500_000
 # Relative to the largest variance and to the mean of a feature. Below it are only rounding errors.
 _MIN_VARIANCE = _MIN_DEVIATION = 1e-6
 
@@ -30,8 +29,7 @@ def probe(
     test: Sequence[TaggedSentence],
     c: float = 0.03,
     max_iterations: int = 200,
-    max_train_tokens: int = _MAX_TRAIN_TOKENS,
-    seed: int = 0,
+    max_train_tokens: int = 500_000,
 ) -> dict[str, Any]:
     """Trains a linear classifier of tags on each layer, and tests it on other sentences.
 
@@ -46,7 +44,6 @@ def probe(
         max_iterations: int >= 1. Maximum number of L-BFGS iterations. Defaults to 200.
         max_train_tokens: int >= 1. Larger training data are reduced to this size by sampling
             sentences. A layer takes `4 · dim` bytes of memory per token. Defaults to 500,000.
-        seed: of the sampling.
 
     Returns:
         A dict: "layers", for each layer its number, "accuracy", "iterations" (of L-BFGS),
@@ -59,8 +56,8 @@ def probe(
         if there are none).
 
     Raises:
-        ValueError: the training or test data have no token, a sentence has more or fewer tags than
-            tokens, the training data have only one tag, or an argument is out of range.
+        ValueError: the training or test data have no token, the training data have only one tag, or
+            an argument is out of range.
         ImportError: scikit-learn is not installed.
 
     Source: Peters et al. 2018, section 5.3 (part-of-speech tagging).
@@ -71,9 +68,20 @@ def probe(
             "`max_iterations` and `max_train_tokens` must be at least 1, and `c` above 0. "
             f"Received: {max_iterations!r}, {max_train_tokens!r} and {c!r}"
         )
-    train = sampled(train, max_train_tokens, seed)
-    counts = check_tags(train, test)
+    for data, sentences in (("training", train), ("test", test)):
+        if not any(sentence.tokens for sentence in sentences):
+            raise ValueError(f"There is no token in the {data} data.")
+    train = sampled(train, max_train_tokens)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for sentence in train:
+        for token, tag in zip(*sentence, strict=True):
+            counts[token][tag] += 1
     totals = sum(counts.values(), Counter())
+    if len(totals) < 2:
+        raise ValueError(
+            f"All training tokens have the tag {next(iter(totals))!r}; at least two tags are "
+            "needed. Are the tags in another column (tag_column, --tag-column)?"
+        )
     ids = {tag: id for id, tag in enumerate(sorted(totals))}
     train_ids = np.array([ids[tag] for sentence in train for tag in sentence.tags])
     test_ids = np.array([ids.get(tag, _UNSEEN) for sentence in test for tag in sentence.tags])
@@ -119,52 +127,19 @@ def probe(
     }
 
 
-def sampled(
-    sentences: Sequence[TaggedSentence], max_tokens: int = _MAX_TRAIN_TOKENS, seed: int = 0
-) -> Sequence[TaggedSentence]:
+def sampled(sentences: Sequence[TaggedSentence], max_tokens: int) -> Sequence[TaggedSentence]:
     """Samples at least one sentence and at most `max_tokens` tokens, in the original order."""
     lengths = np.array([len(sentence.tokens) for sentence in sentences], np.int64)
     if lengths.sum() <= max_tokens:
         return sentences
-    order = np.random.default_rng(seed).permutation(len(sentences))
+    order = np.random.default_rng(0).permutation(len(sentences))
     num_sampled = max(1, int((np.cumsum(lengths[order]) <= max_tokens).sum()))
     logging.warning(
         "The training data have %s tokens, more than %s (max_train_tokens, --max-train-tokens): "
-        "the classifiers are trained on %s of the %s sentences, sampled with seed %s.",
+        "the classifiers are trained on a sample of %s of the %s sentences.",
         *(f"{count:,}" for count in (lengths.sum(), max_tokens, num_sampled, len(sentences))),
-        seed,
     )
     return [sentences[place] for place in np.sort(order[:num_sampled])]
-
-
-def check_tags(
-    train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]
-) -> dict[str, Counter[str]]:
-    """Raises the errors of `probe` in the data; returns the counts of each token's tags in `train`.
-
-    Raises:
-        ValueError: see `probe`.
-    """
-    for data, sentences in (("training", train), ("test", test)):
-        for tokens, tags in sentences:
-            if len(tokens) != len(tags):
-                raise ValueError(
-                    f"A sentence of the {data} data has {len(tokens)} tokens but {len(tags)} tags: "
-                    f"{' '.join(tokens)[:80]!r}"
-                )
-        if not any(sentence.tokens for sentence in sentences):
-            raise ValueError(f"There is no token in the {data} data.")
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for sentence in train:
-        for token, tag in zip(*sentence, strict=True):
-            counts[token][tag] += 1
-    tags = set().union(*counts.values())
-    if len(tags) < 2:
-        raise ValueError(
-            f"All training tokens have the tag {tags.pop()!r}; at least two tags are needed. Are "
-            "the tags in another column (tag_column, --tag-column)?"
-        )
-    return dict(counts)
 
 
 def _accuracy(is_correct: np.ndarray, is_known: np.ndarray) -> dict[str, float | None]:

@@ -92,12 +92,10 @@ def sentence_scores(
     Raises:
         TypeError: `sentences` is one string, or a sentence is neither a string nor a list of
             strings.
-        ValueError: a token is empty or contains whitespace, or `batch_tokens` is below 1.
+        ValueError: a token is empty.
 
     Source: Peters et al. 2018, section 3.1.
     """
-    if batch_tokens < 1:
-        raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens!r}")
     window = tf.TensorSpec((2, None, None), tf.string)
 
     def window_log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
@@ -110,10 +108,7 @@ def sentence_scores(
 
     # Not the function itself: TensorFlow warns of functions that are traced many times.
     log_probs = tf.function(window_log_probs, autograph=False).get_concrete_function(window, window)
-    token_sequences = itertools.starmap(
-        _without_whitespace,
-        enumerate(reported_sentences(token_lists(sentences), KnownText())),
-    )
+    token_sequences = reported_sentences(token_lists(sentences), KnownText())
     run = functools.partial(_batch_scores, model, log_probs)
     return in_batches(token_sequences, batch_tokens, run, len)
 
@@ -169,34 +164,24 @@ def substitutes(
 
     Raises:
         TypeError: `sentences` is one string or a table, or a sentence is not text.
-        ValueError: a position is outside its sentence, `sentences` and `positions` differ in
-            length, or `top_n` or `batch_tokens` is below 1.
+        ValueError: a position is outside its sentence, or `sentences` and `positions` differ in
+            length.
 
     Source: the directions are those of Peters et al. 2018, section 3.1; the score, their product,
     is not from that paper.
     """
-    if min(batch_tokens, top_n) < 1:
-        raise ValueError(
-            f"`batch_tokens` and `top_n` must be at least 1. Received: {batch_tokens!r}, {top_n!r}"
-        )
     allowed = np.ones(len(model.vocabulary), bool)
     # An unknown token's id would be that of <UNK>.
     allowed[model.vocabulary.ids([token for token in exclude if token in model.vocabulary])] = False
     run = functools.partial(_batch_substitutes, model, min(top_n, int(allowed.sum())), allowed)
-    token_sequences = [*itertools.starmap(_without_whitespace, enumerate(token_lists(sentences)))]
-    if len(token_sequences) != len(positions):
-        raise ValueError(
-            "`sentences` and `positions` differ in length. For each sentence, pass a list of "
-            "positions."
-        )
-    for index, (tokens, places) in enumerate(zip(token_sequences, positions, strict=True)):
+    queries = list(zip(token_lists(sentences), positions, strict=True))
+    for index, (tokens, places) in enumerate(queries):
         for place in places:
             if not 0 <= place < len(tokens):
                 raise ValueError(
                     f"Sentence {index} has {len(tokens)} tokens: there is no position {place}, "
                     "counted from 0."
                 )
-    queries = zip(token_sequences, positions, strict=True)
     return [*in_batches(queries, batch_tokens, run, lambda query: len(query[0]))]
 
 
@@ -230,17 +215,6 @@ def _batch_substitutes(
                 best[-1].append(Substitute(model.vocabulary.tokens[id], by_direction, total))
     remaining = iter(best)
     return (list(itertools.islice(remaining, len(places))) for _, places in batch)
-
-
-def _without_whitespace(index: int, tokens: list[str]) -> list[str]:
-    """The tokens of a sentence, which must not contain whitespace, as boundaries do."""
-    for token in tokens:
-        if token.split() != [token]:
-            raise ValueError(
-                f"A token must not contain whitespace. Sentence {index} contains {token!r}. "
-                "To have a sentence split, pass it as one str."
-            )
-    return tokens
 
 
 def _sentence_window(sentences: Sequence[list[str]]) -> tuple[tf.Tensor, tf.Tensor]:

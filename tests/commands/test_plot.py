@@ -19,7 +19,7 @@ def run(tmp_path):
 
 def test_training_is_drawn_by_tokens_from_two_logs(command, run, tmp_path):
     logs = ("run", "run/log.jsonl")
-    options = ("--by", "tokens", "--smooth", "2", "--output", "training.svg")
+    options = ("--by", "tokens", "--output", "training.svg")
     status, out, err = command("plot", "training", *logs, *options)
     assert (status, out, err) == (0, "", "")
     text = (tmp_path / "training.svg").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_tf.evaluation.sense_corpus import read_keys
+from elmo_tf.evaluation.senses import read_keys
 from sense_files import word, write_corpus, write_inventory
 
 pytestmark = pytest.mark.usefixtures("eager_module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from elmo_tf import Elmo, Embedder
+from elmo_tf import Elmo
 from elmo_tf.evaluation import plots
 from elmo_tf.evaluation.plots import (
     Mix,
@@ -15,7 +15,6 @@ from elmo_tf.evaluation.plots import (
     draw_sample_efficiency,
     draw_similarities,
     draw_training,
-    families,
     mixes_of,
     read_log,
     read_sweep,
@@ -26,8 +25,6 @@ from elmo_tf.trainers import config, workdir
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
-# A private-use character, which common fonts do not have.
-WITHOUT_FONT = "\U0010fffd"
 LOG = [
     {"step": 1, "loss": 4.5, "forward": 5.0, "backward": 4.0, "seconds": 36.0},
     {"step": 2, "loss": 3.5, "forward": 4.0, "backward": 3.0, "seconds": 72.0},
@@ -92,7 +89,7 @@ def draw_run(write_run):
     return draw_training({"run": read_log(write_run())})
 
 
-SIMILARITIES = similarities(["a"], ["$x^2$", "은행"])
+SIMILARITIES = similarities(["a"], ["$x^2$", "Größe"])
 PICTURES = {
     "training": draw_run,
     "similarity": lambda _: draw_similarities(*SIMILARITIES),
@@ -105,23 +102,12 @@ PICTURES = {
 def test_each_picture_has_its_size_and_is_reproducible(tmp_path, write_run, draw):
     figure = draw(write_run)
     for suffix in ("png", "svg", "pdf"):
-        save_figure(figure, tmp_path / f"new/picture.{suffix}", dpi=50)
+        save_figure(figure, tmp_path / f"new/picture.{suffix}")
     picture = Image.open(tmp_path / "new/picture.png").convert("L")
-    np.testing.assert_allclose(picture.size, figure.get_size_inches() * 50, atol=1)
+    np.testing.assert_allclose(picture.size, figure.get_size_inches() * 150, atol=1)
     assert np.asarray(picture).std() > 10
-    save_figure(draw(write_run), tmp_path / "again.png", dpi=50)
+    save_figure(draw(write_run), tmp_path / "again.png")
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "new/picture.png").read_bytes()
-
-
-def test_characters_without_a_font_are_drawn_with_one_warning(tmp_path, caplog, recwarn):
-    assert families(["Größe", "šaty", "ёлка", "λόγος"]) == ["DejaVu Sans"]
-    figure = draw_similarities(*similarities([WITHOUT_FONT, "\udcff", "x" * 300]))
-    save_figure(figure, tmp_path / "picture.png")
-    assert [record.name for record in caplog.records if record.levelname != "INFO"] == ["absl"]
-    assert f"No installed font has {WITHOUT_FONT}" in caplog.text
-    assert list(recwarn) == []
-    labels = texts(figure.axes[0].get_xticklabels())
-    assert labels == [WITHOUT_FONT, r"\udcff", "x" * 15 + "…"]
 
 
 def test_a_log_and_its_record_are_read(write_run):
@@ -169,21 +155,9 @@ def test_numbers_of_runs_and_missing_quantities_are_errors(write_run):
     with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 8"):
         draw_training(dict.fromkeys("abcdefgh", run))
     bare = read_log(write_run([{"step": 1, "loss": 2.0}], None, "bare"))
-    for by in ("tokens", "time"):
-        with pytest.raises(ValueError, match=f"bare: the log or training.json lacks the {by}"):
-            draw_training({"bare": bare}, by)
-
-
-@pytest.mark.parametrize(
-    ("lines", "record", "end"),
-    [
-        (LOG, RECORD, '{"step": 4, "loss": "low"}\n'),
-        (LOG, {"perplexity": [3]}, ""),
-        ([{"loss": 1.0}], None, ""),
-    ],
-)
-def test_damaged_logs_and_records_are_errors(write_run, lines, record, end):
-    folder = write_run(lines, record, end=end)
+    with pytest.raises(ValueError, match=r"bare: the log or training\.json lacks the tokens"):
+        draw_training({"bare": bare}, "tokens")
+    folder = write_run([{"loss": 1.0}], None)
     with pytest.raises(ValueError, match=r"log\.jsonl or training\.json is not of elmo-tf train"):
         read_log(folder)
     (folder / "log.jsonl").unlink()
@@ -192,7 +166,7 @@ def test_damaged_logs_and_records_are_errors(write_run, lines, record, end):
 
 
 def test_similarities_are_cosines_of_all_token_pairs(embedder, bilm):
-    sentences = checked_sentences(["the cat sat", ["a", "cat"]])
+    sentences = checked_sentences(["the cat sat", "a cat"])
     found = token_similarities(embedder, sentences)
     assert sentences == [["the", "cat", "sat"], ["a", "cat"]]
     layers = [bilm([tokens])["layers"][0].numpy() for tokens in sentences]
@@ -201,18 +175,12 @@ def test_similarities_are_cosines_of_all_token_pairs(embedder, bilm):
         expected = vectors @ vectors.T / np.outer(norms, norms)
         np.testing.assert_allclose(found[layer], expected, atol=1e-5)
     assert np.abs(found).max() <= 1
-
-
-def test_wrong_sentences_and_embedders_are_refused(bilm):
-    for sentences, message in (
+    for wrong, message in (
         (["a b", " "], "Sentence 2 has no tokens"),
-        ([], "1 to 60 tokens.*Received: 0"),
-        (["a " * 30, "b " * 31], "1 to 60 tokens.*Received: 61"),
+        (["a " * 61], "Received: 61"),
     ):
         with pytest.raises(ValueError, match=message):
-            checked_sentences(sentences)
-    with pytest.raises(ValueError, match=r"must return all layers.*Received: 'average'"):
-        token_similarities(Embedder(bilm, layers="average"), [["a"]])
+            checked_sentences(wrong)
 
 
 def test_heat_maps_show_the_similarities():
@@ -220,7 +188,7 @@ def test_heat_maps_show_the_similarities():
     panels = [axes for axes in figure.axes if axes.images]
     titles = [axes.get_title() for axes in panels]
     assert titles == ["Layer 0 (without context)", "Layer 1", "Layer 2 (top)"]
-    assert texts(panels[0].get_xticklabels()) == ["a", "$x^2$", "은행"]
+    assert texts(panels[0].get_xticklabels()) == ["a", "$x^2$", "Größe"]
     assert len({axes.images[0].get_clim() for axes in panels}) == 1
     for axes, cosines in zip(panels, SIMILARITIES[1], strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), cosines)
@@ -250,8 +218,6 @@ def test_each_mix_is_a_row_with_its_shares_and_its_scale():
     assert texts(axes.child_axes[0].get_yticklabels()) == ["1.50", "0.75"]
     with pytest.raises(ValueError, match=r"1 to 40 mixes\. Received: 0"):
         draw_mixes([])
-    with pytest.raises(ValueError, match="mixes of 2 and of 3 layers"):
-        draw_mixes([*MIXES, Mix("other", np.array([0.5, 0.5]), 1.0)])
 
 
 def test_scores_are_drawn_in_percent_by_share(tmp_path):

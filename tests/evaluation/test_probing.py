@@ -71,19 +71,15 @@ def test_only_layers_above_0_depend_on_the_context(wide_embedder):
         assert accuracy["known"] == accuracy["all"]
 
 
-def test_large_training_data_are_sampled_by_sentence_with_the_seed(embedder, caplog):
+def test_large_training_data_are_sampled_by_sentence(embedder, caplog):
     train = [TaggedSentence([f"w{i}", "x", "y"], ["A", "B", "C"]) for i in range(40)]
-    # Of the sampled tokens, only those of the first half have their training tag.
-    test = [TaggedSentence([f"w{i}"], ["A" if i < 20 else "B"]) for i in range(40)]
+    test = [TaggedSentence([f"w{i}"], ["A"]) for i in range(40)]
 
-    drawn = [probe(embedder, train, test, max_train_tokens=20, seed=seed) for seed in (0, 0, 1)]
+    found = probe(embedder, train, test, max_train_tokens=20)
 
-    assert [(one["train_sentences"], one["train_tokens"]) for one in drawn] == [(6, 18)] * 3
-    # Tokens of sentences that were not sampled are unknown.
-    assert [one["test_unknown"] for one in drawn] == [34] * 3
-    shares = [one["baseline"]["known"] for one in drawn]
-    assert shares[0] == shares[1] != shares[2]
-    assert "trained on 6 of the 40 sentences, sampled with seed 0" in caplog.text
+    assert (found["train_sentences"], found["train_tokens"]) == (6, 18)
+    assert found["test_unknown"] == 34  # tokens of sentences that were not sampled
+    assert "trained on a sample of 6 of the 40 sentences" in caplog.text
     assert probe(embedder, train, test, max_train_tokens=1)["train_sentences"] == 1
 
 
@@ -91,12 +87,6 @@ def test_large_training_data_are_sampled_by_sentence_with_the_seed(embedder, cap
     ("train", "test", "settings", "message"),
     [
         ([], TEST, {}, r"There is no token in the training data"),
-        (
-            TRAIN,
-            [TaggedSentence(["a", "b"], ["D"])],
-            {},
-            r"A sentence of the test data has 2 tokens but 1 tags: 'a b'",
-        ),
         (
             [TaggedSentence(["a", "b"], ["_", "_"])],
             TEST,
@@ -162,18 +152,6 @@ def test_the_minimum_is_found_on_decorrelated_features(c, monkeypatch):
     assert (classifier.predict(others) != expected).mean() < 0.01
     stopped = LinearClassifier(points, classes, c, max_iterations=2)
     assert (stopped.iterations, stopped.converged) == (2, False)
-
-
-def test_features_that_vary_only_by_rounding_are_ignored():
-    points, classes = examples(300)
-    rounded = np.float32(1000) + np.random.default_rng(2).choice([0, 1e-4], (300, 1))
-
-    classifier = LinearClassifier(np.hstack([points, rounded]), classes, 1.0, 50)
-
-    others, _ = examples(300, seed=1)
-    expected = LinearClassifier(points, classes, 1.0, 50).predict(others)
-    far = np.hstack([others, np.full((300, 1), 990)])
-    np.testing.assert_array_equal(classifier.predict(far), expected)
 
 
 def test_fewer_vectors_than_features_are_supported():

@@ -91,16 +91,11 @@ def test_an_endless_input_is_read_lazily(scorer, scores):
     assert len(taken) < 20 + 16 * 8
 
 
-def test_wrong_sentences_are_errors(scorer, language_model):
+def test_wrong_sentences_and_positions_are_errors(scorer, language_model):
     with pytest.raises(TypeError, match=r"must be several sentences, not one string.*the cat"):
         list(scorer("the cat"))
-    message = "not contain whitespace. Sentence 1 contains 'New York'"
-    with pytest.raises(ValueError, match=message):
-        list(scorer(["the", ["New York"]]))
-    with pytest.raises(ValueError, match=message):
-        substitutes_of(language_model, ["the", ["New York"]], [[0], [0]])
-    with pytest.raises(ValueError, match="`batch_tokens` must be at least 1"):
-        scorer(["the"], batch_tokens=0)
+    with pytest.raises(ValueError, match=r"has 7 tokens: there is no position -1"):
+        substitutes_of(language_model, [TOKENS], [[0, -1]])
 
 
 def substitutes(model, sentence, positions, *arguments, **options):
@@ -191,18 +186,3 @@ def test_many_sentences_have_the_substitutes_of_each(language_model, batch_token
     for one, (sentence, places) in zip(found, MANY, strict=True):
         wanted = substitutes(language_model, sentence, places, 3, ["the"])
         assert_same_substitutes(one, wanted)
-
-
-@pytest.mark.parametrize(
-    ("sentences", "positions", "settings", "error", "message"),
-    [
-        ([TOKENS], [[0, -1]], {}, ValueError, r"has 7 tokens: there is no position -1"),
-        (["the"], [[0], [0]], {}, ValueError, r"`sentences` and `positions` differ in length"),
-        (["the"], [[0]], {"top_n": 0}, ValueError, "`top_n` must be at least 1"),
-    ],
-)
-def test_wrong_positions_and_settings_are_errors(
-    language_model, sentences, positions, settings, error, message
-):
-    with pytest.raises(error, match=message):
-        substitutes_of(language_model, sentences, positions, **settings)

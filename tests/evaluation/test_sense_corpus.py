@@ -6,15 +6,15 @@ import re
 import pytest
 
 from development_data import shared
-from elmo_tf.evaluation.sense_corpus import (
+from elmo_tf.evaluation.senses import (
     SenseInstance,
     SenseSentence,
+    f1_table,
     read_inventory,
     read_keys,
     read_sense_corpus,
     write_keys,
 )
-from elmo_tf.evaluation.senses import f1_table
 from sense_files import word, write_corpus
 
 INSTANCE = '<instance id="i0" lemma="cat" pos="NOUN">cat</instance>'
@@ -78,9 +78,8 @@ def test_sentences_have_tokens_and_instances_with_gold_keys(corpus, caplog):
         (inside("<wf>cat</wf"), "broken XML: not well-formed (invalid token): line 5"),
         (inside("<wf>cat</wf>"), "raw.data.xml has no <instance>"),
         (inside("<b>cat</b>"), "<b> in a <sentence>, not <wf> or <instance>"),
-        (inside(INSTANCE.replace("id=", "name=")), "needs an id without spaces, a lemma and a"),
-        (inside(INSTANCE.replace(">cat", "> ")), 'Received: <instance id="i0" lemma="cat"'),
-        (inside(INSTANCE.replace("NOUN", "DET")), "NOUN, VERB, ADJ, ADV as pos, not 'DET'"),
+        (inside(INSTANCE.replace("id=", "name=")), "needs an id without spaces, a lemma, a word"),
+        (inside(INSTANCE.replace("NOUN", "DET")), 'as pos. Received: <instance id="i0" lemma="c'),
         (inside(INSTANCE, INSTANCE), "the id 'i0' is repeated"),
     ],
 )
@@ -91,15 +90,6 @@ def test_errors_in_a_corpus_name_the_file(raw, xml, message):
     assert "raw.data.xml" in str(caught.value)
 
 
-def test_a_corpus_may_declare_another_encoding(raw):
-    head = '<?xml version="1.0" encoding="windows-1252"?>\n'
-
-    xml = head + inside("<wf>größer</wf>", INSTANCE)
-    (sentence,) = read_sense_corpus(raw(xml.encode("windows-1252")))
-
-    assert sentence.tokens == ["größer", "cat"]
-
-
 def test_missing_files_other_names_and_gold_keys_of_another_text_are_errors(raw, corpus, file):
     path = raw(inside(INSTANCE), gold="i0 cat%1\nj7 dog%1\n")
     with pytest.raises(ValueError, match=r"raw\.gold\.key\.txt has sense keys for 'j7', which is"):
@@ -108,7 +98,7 @@ def test_missing_files_other_names_and_gold_keys_of_another_text_are_errors(raw,
     path.with_name("a.gold.key.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.gold\.key\.txt"):
         read_sense_corpus(path)
-    with pytest.raises(ValueError, match=r"Cannot find the gold keys of semcor\.xml"):
+    with pytest.raises(ValueError, match=r"semcor\.xml: its name must end in \.data\.xml"):
         read_sense_corpus("semcor.xml")
 
 
@@ -128,11 +118,8 @@ def test_written_keys_round_trip_without_duplicates_and_missing_answers(file, tm
     [
         (read_keys, "d0.t0 cat%1\nd0.t1\n", r"a\.txt, line 2: 'd0\.t1' has no sense key"),
         (read_keys, "a x\nb x\na y\n", r"line 3: 'a' has sense keys on an earlier line"),
-        (read_keys, "\n", r"a\.txt has no sense key"),
         (read_inventory, "cat\tn\tcat%1\ndog\tn\n", r"a\.txt, line 2: expected a lemma, a part of"),
-        (read_inventory, "cat\t\tcat%1:05:00::\n", r"line 1: expected a lemma, a part of"),
-        (read_inventory, "cat\tx\tcat%1\n", r"must be one of n, v, a, r\. Received: 'x'"),
-        (read_inventory, "\n", r"a\.txt has no sense\."),
+        (read_inventory, "cat\tx\tcat%1\n", r"part of speech \(n, v, a, r\).*Received: 'cat.tx"),
     ],
 )
 def test_invalid_keys_and_inventories_are_reported_with_the_line(file, read, text, message):

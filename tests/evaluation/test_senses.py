@@ -5,8 +5,13 @@ import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.evaluation import evaluate_senses
-from elmo_tf.evaluation.sense_corpus import SenseInstance, SenseSentence
-from elmo_tf.evaluation.senses import f1_table, instance_vectors, mean_sense_vectors
+from elmo_tf.evaluation.senses import (
+    SenseInstance,
+    SenseSentence,
+    f1_table,
+    instance_vectors,
+    mean_sense_vectors,
+)
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
