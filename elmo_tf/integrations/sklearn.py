@@ -25,7 +25,6 @@ class ElmoVectorizer(
         model: an argument of `load_bilm`, such as a name or directory. Defaults to "small-en".
         layers: see `Embedder`. "all" is the same as "concat". Defaults to "average".
         precision, batch_tokens, tokenizer: see `Embedder`.
-        normalize: bool. Whether to scale each vector to length 1. Defaults to False.
 
     Attributes:
         embedder_: the `Embedder`, after `fit`.
@@ -42,18 +41,15 @@ class ElmoVectorizer(
         precision: str = "float32",
         batch_tokens: int = 4096,
         tokenizer: Any = None,
-        normalize: bool = False,
     ):
         self.model = model
         self.layers = layers
         self.precision = precision
         self.batch_tokens = batch_tokens
         self.tokenizer = tokenizer
-        self.normalize = normalize
 
     def fit(self, X: Iterable[str], y: Any = None) -> "ElmoVectorizer":
         """Loads the model. The texts are not read."""
-        _check_texts(X)
         options = self.layers, self.precision, self.batch_tokens
         self.embedder_ = Embedder(self.model, *options, tokenizer=self.tokenizer)
         num_layers = self.embedder_.num_layers if self.layers == "all" else 1
@@ -71,8 +67,9 @@ class ElmoVectorizer(
             TypeError, ValueError: `X` is a single string or a table, see `Embedder.encode`.
         """
         _validation.check_is_fitted(self)
-        _check_texts(X)
-        vectors = self.embedder_.encode(X, normalize=self.normalize, show_progress_bar=False)
+        if isinstance(X, str | bytes):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        vectors = self.embedder_.encode(X, show_progress_bar=False)
         return vectors.reshape(len(vectors), self._n_features_out)
 
     def __sklearn_tags__(self) -> Any:
@@ -80,8 +77,3 @@ class ElmoVectorizer(
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
-
-
-def _check_texts(texts: Any) -> None:
-    if isinstance(texts, str | bytes):
-        raise ValueError("Iterable over raw text documents expected, string object received.")

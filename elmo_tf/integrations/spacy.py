@@ -4,11 +4,9 @@ spaCy imports this module for every pipeline, so TensorFlow is imported when it 
 """
 
 import functools
-import io
 import os
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,13 +96,7 @@ class ElmoComponent:
             return Path(archive).read_bytes()
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
-        """Reads the model from bytes, in place of the one that the settings name.
-
-        Raises:
-            ValueError: the bytes are damaged, or not those of `to_bytes`.
-        """
-        if not zipfile.is_zipfile(io.BytesIO(data)):
-            raise ValueError("The bytes of the model are damaged, or not those of `to_bytes`.")
+        """Reads the model from the bytes of `to_bytes`, in place of the one of the settings."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "model.zip")
             file.write_bytes(data)

@@ -6,10 +6,9 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 from elmo_tf import Embedder
@@ -43,15 +42,6 @@ def test_vectors_are_means_over_tokens_and_all_layers_are_concatenated(fitted, v
     vectors = clone(vectorizer).set_params(layers="all").fit_transform(TEXTS)
     expected = Embedder(bilm, "all").encode(TEXTS)  # (text, layer, feature)
     np.testing.assert_allclose(vectors, expected.reshape(len(TEXTS), -1), atol=1e-6)
-
-
-def test_the_text_pipeline_of_scikit_learn_works(vectorizer):
-    steps = [("vect", clone(vectorizer)), ("scale", StandardScaler()), ("clf", SGDClassifier())]
-    pipeline = Pipeline(steps).set_params(clf__random_state=42, clf__alpha=1e-3)
-    texts = ["God is love", "the church", "OpenGL on the GPU is fast", "a fast screen"]
-    pipeline.fit(texts, ["christian", "christian", "graphics", "graphics"])
-    predicted = pipeline.predict(["God is love", "OpenGL on the GPU is fast"])
-    assert predicted.tolist() == ["christian", "graphics"]
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -80,7 +80,7 @@ def test_bytes_of_a_pipeline_contain_its_model(pipeline, forward_directory):
     assert component.embedder.dim < pipeline.get_pipe("elmo").embedder.dim
     other.from_bytes(pipeline.to_bytes())
     np.testing.assert_allclose(other(TEXT).tensor, pipeline(TEXT).tensor, atol=1e-6)
-    with pytest.raises(ValueError, match="bytes of the model are damaged"):
+    with pytest.raises(ValueError, match=r"Cannot unpack .*model\.zip: File is not a zip file"):
         component.from_bytes(pipeline.get_pipe("elmo").to_bytes()[:1000])
 
 

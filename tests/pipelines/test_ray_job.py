@@ -9,8 +9,7 @@ import pytest
 
 from elmo_tf import BiLM, Embedder, save_bilm
 from elmo_tf.embedding.vector_files import OutputOptions, ParquetFile
-from elmo_tf.pipelines import embed_with_ray
-from elmo_tf.pipelines.ray_job import TextPart, _checked_count
+from elmo_tf.pipelines import TextPart, _checked_count, embed_with_ray
 from elmo_tf.text.sentence_files import FileSentence, sentence_reader
 from vector_files import read_shards, vectors_of
 
@@ -96,7 +95,7 @@ def test_an_interrupted_job_resumes_unless_its_model_has_changed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.pipelines.ray_job.put_in_place", interrupted)
+        patch.setattr("elmo_tf.pipelines.put_in_place", interrupted)
         with pytest.raises(KeyboardInterrupt):
             embed()
     assert not output.exists()

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from elmo_tf.pipelines.ray_job import TextPart, part_sentences, parts_of
+from elmo_tf.pipelines import TextPart, part_sentences, parts_of
 from elmo_tf.text.sentence_files import sentence_reader
 
 LINES = b"the cat\n\n \xff a\nsat\r\n\xec\x84\x9c\xec\x9a\xb8 b"
