@@ -54,6 +54,8 @@ _GROUPS = {
     "task": "Train, evaluate and use task models, such as NER taggers.",
     "plot": "Plot training curves or sentences, as PNG, SVG or PDF.",
 }
+# The modules of subcommands that have not the subcommand's name.
+_MODULES = dict.fromkeys(("evaluate", "score", "substitutes"), "language_models")
 _WITHOUT_TENSORFLOW = ("models", "tokenize")
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -127,7 +129,8 @@ def new_app() -> App:
         app.command(App(name=name, help=summary, help_epilogue=""))
     for place, (words, example) in enumerate(_EXAMPLES.items()):
         *group, name = words.split()
-        module = importlib.import_module(f"elmo_tf.commands.{words.split()[0]}")
+        first = words.split()[0]
+        module = importlib.import_module(f"elmo_tf.commands.{_MODULES.get(first, first)}")
         parent = app[group[0]] if group else app
         parent.help_prologue = parent.help_prologue or example
         parent.command(

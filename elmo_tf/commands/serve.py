@@ -28,7 +28,6 @@ def serve(
     port: NonNegativeInt = 8500,
     rest_port: NonNegativeInt = 8501,
     host: str = "127.0.0.1",
-    poll_seconds: NonNegativeFloat = 1.0,
     grace: NonNegativeFloat = 30.0,
     max_batch_size: PositiveInt = 64,
     max_request_mb: PositiveInt = 64,
@@ -45,7 +44,6 @@ def serve(
         port: gRPC port; 0 picks a free one.
         rest_port: REST and web page port; 0 picks a free one.
         host: address to listen on; 0.0.0.0 accepts connections from other machines.
-        poll_seconds: seconds between checks for new versions; 0 disables them.
         grace: seconds that running requests get to finish when the server stops.
         max_batch_size: sentences of several requests that are computed together; 1 computes each
             request alone.
@@ -62,7 +60,6 @@ def serve(
     server = serve(
         *(directory, name, port, rest_port, host),
         limits=Limits(max_request_mb * 2**20, max_tokens, max_batch_size),
-        poll_seconds=poll_seconds or None,
     )
     signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
     print_json({"port": server.port, "rest_port": server.rest_port})

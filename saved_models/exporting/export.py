@@ -13,7 +13,7 @@ from absl import logging
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
-from elmo_tf.files import atomic_directory, refuse_directory, refuse_pattern, write_json
+from elmo_tf.files import atomic_directory, refuse_pattern, write_json
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
@@ -110,16 +110,6 @@ def new_version(
 ) -> Iterator[tuple[Path, Path]]:
     """Yields a temporary folder for a version, and its final path, where it is moved on success.
 
-    Raises the errors of `check_new_version`.
-    """
-    path = check_new_version(directory, version, overwrite)
-    with atomic_directory(path, overwrite, _VERSION_FILES) as part:
-        yield part, path
-
-
-def check_new_version(directory: str | os.PathLike, version: Any, overwrite: bool) -> Path:
-    """Returns the directory of a new version.
-
     Raises:
         FileExistsError: the version exists and `overwrite` is false.
         ValueError: `version` is not an integer of at least 0, or TensorFlow cannot write there.
@@ -128,8 +118,8 @@ def check_new_version(directory: str | os.PathLike, version: Any, overwrite: boo
         raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
     path = Path(directory, str(version))
     refuse_pattern(path)
-    refuse_directory(path, overwrite, _VERSION_FILES)
-    return path
+    with atomic_directory(path, overwrite, _VERSION_FILES) as part:
+        yield part, path
 
 
 def versions_in(directory: Path) -> dict[int, Path]:

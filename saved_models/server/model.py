@@ -41,6 +41,7 @@ from elmo_tf.saved_models.server.batching import (
 
 Status = get_model_status_pb2.ModelVersionStatus
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
+_POLL_SECONDS = 1.0  # between checks for new versions
 _NO_LIMITS = Limits(2**31 - 1, 2**62)  # for warm-up requests
 # TF Serving writes values into the field of their type, where clients in other languages expect
 # them. Strings are there anyway.
@@ -48,17 +49,10 @@ _VALUE_FIELDS = {tf.int32: "int_val", tf.int64: "int64_val"}
 
 
 class ServedModel:
-    """The newest version of a model. Thread-safe. Rejected requests raise `tf.errors.OpError`.
+    """The newest of the versions in a directory, with the name and the limits of requests.
 
-    An old version is closed after its successor is loaded and its last request is answered.
-
-    Args:
-        name: in requests.
-        directory: holds the versions in numbered folders.
-        limits: of a request.
-
-    Attributes:
-        registry: the Prometheus metrics, with TF Serving's names.
+    An old version is closed after its successor is loaded and its last request is answered. The
+    attribute `registry` has the Prometheus metrics, with TF Serving's names. Thread-safe.
     """
 
     def __init__(self, name: str, directory: Path, limits: Limits):
@@ -105,11 +99,11 @@ class ServedModel:
         logging.info("Loaded %s in %.1f s.", found[number], time.monotonic() - start_time)
         self._replace(loaded)
 
-    def watch(self, seconds: float) -> None:
-        """Starts a thread that checks for new versions every `seconds`."""
+    def watch(self) -> None:
+        """Starts a thread that checks for new versions."""
 
         def check() -> None:
-            while not self._stopped.wait(seconds):
+            while not self._stopped.wait(_POLL_SECONDS):
                 try:
                     self.load()
                 except Exception as error:

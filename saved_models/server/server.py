@@ -22,11 +22,9 @@ def serve(
     directory: Source,
     name: str = "elmo",
     port: int = 8500,
-    rest_port: int | None = 8501,
+    rest_port: int = 8501,
     host: str = "127.0.0.1",
-    *,
     limits: Limits | None = None,
-    poll_seconds: float | None = 1.0,
 ) -> "Server":
     """Serves an exported model over gRPC and REST, without blocking.
 
@@ -39,11 +37,10 @@ def serve(
             folder.
         name: the model's name in requests.
         port: of gRPC. 0 picks a free one.
-        rest_port: of REST and of the page at `/`. 0 picks a free one, `None` disables REST.
+        rest_port: of REST and of the page at `/`. 0 picks a free one.
         host: address to listen on. The default accepts connections from this machine only,
             `"0.0.0.0"` from everywhere. There is no authentication and no encryption.
         limits: of a request and of a batch, a `saved_models.server.batching.Limits`.
-        poll_seconds: between checks for new versions; `None` disables them.
 
     Returns:
         A `Server` that accepts requests. Keep a reference to it: otherwise gRPC stops.
@@ -63,17 +60,14 @@ def serve(
         model.load()
         server._endpoints.append(GrpcEndpoint(model, f"{url_host}:{port}"))
         server.port = server._endpoints[0].port
-        if rest_port is not None:
-            server._endpoints.append(RestEndpoint(model, host, rest_port))
-            server.rest_port = server._endpoints[1].port
+        server._endpoints.append(RestEndpoint(model, host, rest_port))
+        server.rest_port = server._endpoints[1].port
     except BaseException:
         server.stop(0)
         raise
-    if poll_seconds is not None:
-        model.watch(poll_seconds)
+    model.watch()
     logging.info("Serving %s: gRPC on %s:%d.", name, url_host, server.port)
-    if rest_port is not None:
-        logging.info("REST and a web page are on http://%s:%d.", url_host, server.rest_port)
+    logging.info("REST and a web page are on http://%s:%d.", url_host, server.rest_port)
     return server
 
 
@@ -82,12 +76,11 @@ class Server:
 
     Attributes:
         port: of gRPC.
-        rest_port: of REST, or `None`.
+        rest_port: of REST.
     """
 
     def __init__(self):
-        self.port: int | None = None
-        self.rest_port: int | None = None
+        self.port = self.rest_port = 0
         self._endpoints: list[GrpcEndpoint | RestEndpoint] = []
         self._cleanup = contextlib.ExitStack()  # closes the model, removes a temporary export
 

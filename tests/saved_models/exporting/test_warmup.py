@@ -56,4 +56,4 @@ def test_a_version_that_fails_its_warm_up_is_not_served(warm, tmp_path):
         writer.write(prediction_log_pb2.PredictionLog(predict_log=log).SerializeToString())
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="strings must be string"):
-        serve(tmp_path, port=0, rest_port=None)
+        serve(tmp_path, port=0, rest_port=0)

@@ -11,14 +11,16 @@ import tensorflow as tf
 
 from elmo_tf.saved_models import Client, serve
 from elmo_tf.saved_models.exporting.export import versions_in
+from elmo_tf.saved_models.server import model
 from serving_requests import asking, outputs_over_rest, predict, send, serving
 
 
 def test_a_server_swaps_versions_under_load_without_a_failed_request(
-    model_directory, tmp_path, caplog
+    model_directory, tmp_path, caplog, monkeypatch
 ):
     """A broken version does not replace a loaded one, and its error is logged."""
     caplog.set_level("INFO", logger="absl")
+    monkeypatch.setattr(model, "_POLL_SECONDS", 0.05)
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "saved_model.pb").write_bytes(b"broken")
@@ -30,7 +32,7 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(
         (tmp_path / "new").rename(tmp_path / str(number))
 
     put(model_directory / "1", 9)
-    with serving(tmp_path, poll_seconds=0.05) as (server, channel):
+    with serving(tmp_path) as (server, channel):
 
         def scale():
             answer = predict(channel, {"strings": tf.make_tensor_proto(["a"])})
@@ -88,7 +90,7 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
     temporary, tmp_path, checkpoint_directory, bilm
 ):
     with (
-        serve(checkpoint_directory, port=0, rest_port=None) as running,
+        serve(checkpoint_directory, port=0, rest_port=0) as running,
         Client(f"localhost:{running.port}") as client,
     ):
         answer = client.predict(SENTENCES, ("lstm_outputs1", "lstm_outputs2"))
@@ -99,7 +101,7 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
         np.testing.assert_allclose(answer[f"lstm_outputs{layer}"], layers[:, layer], 1e-5, 1e-5)
     (tmp_path / "options.json").write_text("{}")
     with pytest.raises(FileNotFoundError, match=r"no \*weights.hdf5 or .* or model.hdf5 in"):
-        serve(tmp_path, port=0, rest_port=None)
+        serve(tmp_path, port=0, rest_port=0)
     assert list(temporary.glob("elmo_tf-*")) == []
 
 

@@ -79,7 +79,7 @@ def test_an_exported_ensemble_is_served(pair, tmp_path, command):
     assert status == 0, err
     texts = ["a good film", "", "a bad , bad film"]
     with (
-        serve(tmp_path, name="reviews", port=0, rest_port=None) as server,
+        serve(tmp_path, name="reviews", port=0, rest_port=0) as server,
         Client(f"localhost:{server.port}", "reviews") as client,
     ):
         served = client.predict(texts, outputs=())

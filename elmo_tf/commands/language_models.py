@@ -1,0 +1,150 @@
+"""The subcommands that ask a language model: `evaluate`, `score` and `substitutes`."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+
+from elmo_tf.commands.options import (
+    STDIN,
+    BatchTokens,
+    LanguageModel,
+    TextFiles,
+    WrongCallError,
+    print_json,
+    stdin_in_a_file,
+    text_sources,
+)
+
+_MARKED = re.compile(r"\*\*(.+)\*\*")
+
+
+def evaluate(checkpoint: LanguageModel, files: TextFiles, /) -> None:
+    """Measure perplexity per token, with the full softmax."""
+    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.evaluation.perplexity import perplexity
+    from elmo_tf.text.reading import sentence_files
+
+    with stdin_in_a_file(files) as patterns:
+        found = sentence_files(patterns)
+        print_json(perplexity(load_language_model(checkpoint), found))
+
+
+def score(
+    checkpoint: LanguageModel,
+    files: TextFiles,
+    /,
+    *,
+    per_token: bool = False,
+    batch_tokens: BatchTokens = 4096,
+) -> None:
+    """Print the log probability and the surprisal of each sentence, as JSON lines.
+
+    Args:
+        per_token: also print each token: log probability (natural logarithm), surprisal (bits), and
+            whether it is unknown.
+    """
+    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.evaluation.scoring import sentence_scores
+    from elmo_tf.logs import progress
+    from elmo_tf.text.counting import reported_lines
+
+    sources = text_sources(files)
+    model = load_language_model(checkpoint)
+    lines = reported_lines(sources, format=None)
+    # On a terminal the printed results show the progress.
+    with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
+        for score in sentence_scores(model, lines, batch_tokens):
+            content = {"tokens": score.num_targets, **score.log_probs}
+            means = {name: float(bits.mean()) for name, bits in score.surprisals.items()}
+            content |= {"surprisal": means, "unknown_tokens": score.num_unknown}
+            content["known"] = score.known_log_probs
+            if per_token:
+                content["words"] = _words(score)
+            print_json(content)
+            meter.update(1)
+
+
+def _words(score: Any) -> list[dict[str, Any]]:
+    """Log probabilities and surprisals of each word and boundary of a sentence, in text order."""
+    from elmo_tf.text.vocabulary import BOS_TOKEN, EOS_TOKEN
+
+    words: list[dict[str, Any]] = [
+        {"token": token} for token in (BOS_TOKEN, *score.tokens, EOS_TOKEN)
+    ]
+    for direction, values in score.token_log_probs.items():
+        targets = words[1:] if direction == "forward" else words[:-1]
+        bits = score.surprisals[direction].tolist()
+        for word, value, surprisal in zip(targets, values.tolist(), bits, strict=True):
+            word[direction] = value
+            word.setdefault("surprisal", {})[direction] = surprisal
+    for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
+        if is_unknown:
+            word["unknown"] = True
+    return [word for word in words if len(word) > 1]
+
+
+def substitutes(
+    checkpoint: LanguageModel,
+    sentences: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="whitespace-separated tokens, some of them marked as `**token**`; - is stdin, one "
+            "sentence per line"
+        ),
+    ],
+    /,
+    *,
+    position: Annotated[tuple[NonNegativeInt, ...], Parameter(consume_multiple=False)] = (),
+    top: PositiveInt = 10,
+) -> None:
+    """Print the most probable tokens at positions of sentences, as JSON lines.
+
+    Args:
+        position: position of a token in every sentence, from 0; repeatable; by default the marked
+            tokens.
+        top: number of substitutes per position.
+    """
+    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.evaluation.scoring import substitutes
+
+    queries = list(_queries(sentences, position))
+    model = load_language_model(checkpoint)
+    found = substitutes(model, *zip(*queries, strict=True), top)
+    for index, ((tokens, positions), of_sentence) in enumerate(zip(queries, found, strict=True)):
+        for place, best in zip(positions, of_sentence, strict=True):
+            rows = [
+                {"token": substitute.token, **substitute.log_probs, "total": substitute.total}
+                for substitute in best
+            ]
+            where = {"sentence": index, "position": place, "token": tokens[place]}
+            print_json({**where, "substitutes": rows})
+
+
+def _queries(
+    sentences: Sequence[str], positions: Sequence[int]
+) -> Iterator[tuple[list[str], Sequence[int]]]:
+    """Yields the tokens of each sentence and the positions to fill; empty for an empty line."""
+    from elmo_tf.text.counting import reported_lines
+
+    for sentence in sentences:
+        for line in reported_lines([sys.stdin.buffer]) if sentence == STDIN else [sentence]:
+            tokens, places = (line.split(), positions) if positions else _unmarked(line)
+            if tokens and not places:
+                raise WrongCallError(
+                    f"mark a token of {line.strip()!r} as **token**, or name its position "
+                    "(--position)"
+                )
+            yield tokens, places if tokens else ()
+
+
+def _unmarked(sentence: str) -> tuple[list[str], list[int]]:
+    """The tokens without their marks, and the positions of the marked ones."""
+    tokens = sentence.split()
+    marked = {
+        place: match[1] for place, token in enumerate(tokens) if (match := _MARKED.fullmatch(token))
+    }
+    return [marked.get(place, token) for place, token in enumerate(tokens)], list(marked)
