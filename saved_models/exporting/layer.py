@@ -9,7 +9,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
-from elmo_tf.models.masks import CutToLengths, TokenMask
+from elmo_tf.models.elmo import CutToLengths, TokenMask
 from elmo_tf.saved_models.exporting.export import versions_in
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
