@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from elmo_tf.tasks.batches import Batch, Batches, padded_strings
 from elmo_tf.tasks.coreference.model import CoreferenceModel
-from elmo_tf.tasks.reading import naming_line, naming_row, not_empty
+from elmo_tf.tasks.reading import naming_row, not_empty
 from elmo_tf.tasks.scores import coreference_scores
 from elmo_tf.tasks.tag_schemes import TokenError
 from elmo_tf.tasks.task import Task, file_sentences, first_line
@@ -154,10 +154,8 @@ def read_documents(path: str | os.PathLike) -> list[Document]:
         At least one document, in the order of the file.
 
     Raises:
-        ValueError: a document does not begin or end with its mark, or has no token; a line has too
-            few columns, or no token; a bracket has another form, closes an entity that is not
-            open, or is not closed; there is no document; or see `read_lines`. The message names
-            the line.
+        ValueError: the file has another form, or no document; or see `read_lines`. The message
+            names the line.
         OSError: the file cannot be read.
     """
     documents = [_document(path, rows) for rows in _marked_documents(path)]
@@ -228,46 +226,30 @@ class _Rows(NamedTuple):
 
 def _marked_documents(path: str | os.PathLike) -> Iterator[_Rows]:
     """The rows between the marks of each document."""
-    document, number, is_new_sentence = None, 0, True
+    document = None
     for number, line in enumerate(read_lines(path), start=1):
-        if line.startswith(_BEGIN):
-            with naming_line(path, number):
-                _check_ended(document)
-                mark = _BEGIN_MARK.fullmatch(line)
-                if not mark:
-                    form = f"`{_BEGIN} (NAME); part 000`"
-                    raise ValueError(f"not of the form {form}: {line.strip()[:80]!r}.")
-                document = _Rows(number, mark[1], mark[2] or "", [])
-            is_new_sentence = True
-        elif line.startswith(_END):
-            if not document:
-                raise line_error(path, number, f"`{_END}` without `{_BEGIN}` before it.")
+        if document is None and line.strip():
+            mark = _BEGIN_MARK.fullmatch(line)
+            if not mark:
+                form = f"`{_BEGIN} (NAME); part 000`"
+                raise line_error(path, number, f"not of the form {form}: {line.strip()[:80]!r}.")
+            document = _Rows(number, mark[1], mark[2] or "", [[]])
+        elif document and line.startswith(_END):
             yield document
             document = None
-        elif not line.strip():
-            is_new_sentence = True
-        else:
-            if not document:
-                raise line_error(path, number, f"no line `{_BEGIN} (NAME); part 000` before it.")
-            if is_new_sentence:
-                document.sentences.append([])
+        elif document and line.strip():
             document.sentences[-1].append(Row(number, fields_of(line)))
-            is_new_sentence = False
-    with naming_line(path, number):
-        _check_ended(document)
-
-
-def _check_ended(document: _Rows | None) -> None:
+        elif document and document.sentences[-1]:
+            document.sentences.append([])
     if document:
-        raise ValueError(
-            f"no `{_END}` for the document {document.name!r}, which begins in line {document.line}."
-        )
+        raise line_error(path, document.line, f"no `{_END}` for this document.")
 
 
 def _document(path: str | os.PathLike, document: _Rows) -> Document:
-    if not document.sentences:
+    sentences = [rows for rows in document.sentences if rows]
+    rows = list(itertools.chain.from_iterable(sentences))
+    if not rows:
         raise line_error(path, document.line, f"the document {document.name!r} has no token.")
-    rows = list(itertools.chain.from_iterable(document.sentences))
     with naming_row(path, rows):
         for position, row in enumerate(rows):
             if len(row.fields) < _MIN_COLUMNS or not row.fields[_TOKEN_COLUMN - 1]:
@@ -277,9 +259,9 @@ def _document(path: str | os.PathLike, document: _Rows) -> Document:
                     f"{_TOKEN_COLUMN}: {' '.join(row.fields)[:80]!r}.",
                 )
         entities = _entities(rows)
-    tokens = [[row.fields[_TOKEN_COLUMN - 1] for row in each] for each in document.sentences]
-    speakers = [[_speaker(row) for row in each] for each in document.sentences]
-    has_speakers = any(name for names in speakers for name in names)
+    tokens = [[row.fields[_TOKEN_COLUMN - 1] for row in each] for each in sentences]
+    speakers = [[_speaker(row) for row in each] for each in sentences]
+    has_speakers = any(map(any, speakers))
     return Document(
         document.name, document.part, tokens, speakers if has_speakers else None, entities
     )

@@ -155,23 +155,17 @@ class CoreferenceModel(TaskModel):
     def named_inputs(self, inputs):
         """See `TaskModel`. Speakers and genre become int32, 0 for unknown."""
         inputs = self._by_name(inputs)
-        if isinstance(inputs.get("tokens"), keras.KerasTensor):
-            raise TypeError(
-                "A CoreferenceModel cannot be called on a keras.Input: its batch is one document. "
-                "Call it in a subclass of keras.Model."
-            )
         speakers = inputs.get("speakers")
         table = as_tensor([] if speakers is None else speakers)
         # An empty list is an empty batch of sentences.
         inputs["speakers"] = tf.reshape(table, (0, 0)) if table.shape == (0,) else table
         genre = inputs.get("genre")
-        genre = tf.reshape("" if genre is None else genre, (-1,))
-        inputs["genre"] = genre
+        inputs["genre"] = tf.reshape("" if genre is None else genre, (-1,))
         named = super().named_inputs(inputs)
         if speakers is None:
             named["speakers"] = tf.zeros(tf.shape(named["tokens"])[:2], tf.int32)
         elif named["speakers"].dtype == tf.string:
-            named["speakers"] = _speaker_ids(aligned_speakers(named["speakers"], named["tokens"]))
+            named["speakers"] = _speaker_ids(named["speakers"], tf.shape(named["tokens"])[1])
         if named["genre"].dtype == tf.string:
             genres = self.settings["genres"]
             is_genre = tf.cast(named["genre"] == tf.constant(genres, tf.string), tf.int32)
@@ -301,21 +295,10 @@ class CoreferenceModel(TaskModel):
         return list(entities.values())
 
 
-def aligned_speakers(speakers: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-    """Pads speakers, string (sentence, token), with `""` to the width of the tokens.
-
-    Raises:
-        ValueError: there are fewer sentences or columns of tokens than of speakers.
-    """
-    shape, wanted = tf.shape(speakers), tf.shape(tokens)
-    fits = (shape[0] == wanted[0]) & (shape[1] <= wanted[1])
-    message = "The input speakers must have the shape of tokens. Received"
-    speakers = checked(speakers, fits, message, shape, wanted)
-    return tf.pad(speakers, [[0, 0], [0, wanted[1] - shape[1]]], constant_values="")
-
-
-def _speaker_ids(speakers: tf.Tensor) -> tf.Tensor:
-    """A number for each speaker, int32 of the same shape; 0 for `""`."""
+def _speaker_ids(speakers: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
+    """A number for each speaker, int32 (sentence, num_tokens); 0 for `""` and padding."""
+    missing = num_tokens - tf.shape(speakers)[1]
+    speakers = tf.pad(speakers, [[0, 0], [0, missing]], constant_values="")
     names = tf.concat([[""], tf.reshape(speakers, (-1,))], axis=0)
     return tf.reshape(tf.unique(names).idx[1:], tf.shape(speakers))
 

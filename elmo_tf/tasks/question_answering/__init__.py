@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,8 +32,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_KINDS = {str: "string", int: "integer", list: "list"}
-_MAX_SHOWN = 60  # characters of a value in an error message
 
 
 class Question(NamedTuple):
@@ -129,86 +127,63 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
         At least one question, in the order of the file.
 
     Raises:
-        ValueError: the file is not JSON; a field is missing or has another type; a passage,
-            question or answer has no token; an id occurs twice; an answer is not at its
-            `answer_start`; there is no question; or see `read_lines`. The message names the
-            question, or the place in the file.
+        ValueError: the file has another form; a passage, question or answer has no token; an id
+            occurs twice; an answer is not at its `answer_start`; there is no question; or see
+            `read_lines`. The message names the question, or the last one before the error.
         OSError: the file cannot be read.
     """
-    name = os.fspath(path)
     questions: dict[str, Question] = {}
-    text = "".join(read_lines(path))
+    place, content = os.fspath(path), "".join(read_lines(path))
     try:
-        content = json.loads(text)
+        for article in json.loads(content)["data"]:
+            for paragraph in article["paragraphs"]:
+                passage = paragraph["context"]
+                tokens, offsets = _tokens(passage)
+                for row in paragraph["qas"]:
+                    id = row["id"]
+                    place = f"{os.fspath(path)}, question {id!r}"
+                    if id in questions:
+                        raise ValueError("the id occurs twice.")
+                    questions[id] = _question(row, passage, tokens, offsets)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is not JSON: {error}") from None
-    for article_place, article in _objects(name, content, "data"):
-        for paragraph_place, paragraph in _objects(article_place, article, "paragraphs"):
-            passage = _text(paragraph_place, paragraph, "context")
-            for place, row in _objects(paragraph_place, paragraph, "qas"):
-                id = _field(place, row, "id", str)
-                if id in questions:
-                    raise ValueError(f"{place}: the id {id!r} occurs twice.")
-                questions[id] = _question(f"{name}, question {id!r}", row, id, *passage)
+        raise ValueError(f"{place}: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{place}: here or next, not the JSON of SQuAD 1.1: {error!r}") from None
     if not questions:
-        raise ValueError(f"{name} has no questions.")
+        raise ValueError(f"{place} has no questions.")
     texts = ((question.passage, *question.question_tokens) for question in questions.values())
     warn_of_invalid_utf_8(path, texts, "questions (or their passages)")
     return list(questions.values())
 
 
 def _question(
-    place: str, row: Any, id: str, passage: str, tokens: list[str], offsets: list[tuple[int, int]]
+    row: Mapping[str, Any], passage: str, tokens: list[str], offsets: list[tuple[int, int]]
 ) -> Question:
-    _, question_tokens, _ = _text(place, row, "question")
-    answers, spans = [], []
-    for answer_place, answer in _objects(place, row, "answers") if "answers" in row else ():
-        text = _field(answer_place, answer, "text", str)
-        start = _field(answer_place, answer, "answer_start", int)
-        answers.append(text)
-        spans.append(_answer_span(answer_place, passage, offsets, text, start))
-    return Question(id, passage, tokens, offsets, question_tokens, answers, spans)
+    answers = [(answer["text"], answer["answer_start"]) for answer in row.get("answers", ())]
+    spans = [_answer_span(passage, offsets, *answer) for answer in answers]
+    texts = [text for text, _ in answers]
+    return Question(row["id"], passage, tokens, offsets, _tokens(row["question"])[0], texts, spans)
+
+
+def _tokens(text: str) -> tuple[list[str], list[tuple[int, int]]]:
+    """The tokens of a text, at least one, and their offsets."""
+    tokens = tokens_with_offsets(text)
+    if not tokens:
+        raise ValueError(f"a text has no token: {text!r}.")
+    return [token.text for token in tokens], [(token.start, token.end) for token in tokens]
 
 
 def _answer_span(
-    place: str, passage: str, offsets: Iterable[tuple[int, int]], answer: str, start: int
+    passage: str, offsets: Iterable[tuple[int, int]], answer: str, start: int
 ) -> tuple[int, int]:
     """The first and the last token that share characters with an answer."""
-    if not answer.strip():
-        raise ValueError(f"{place}: the answer {answer[:_MAX_SHOWN]!r} has no token.")
     end = start + len(answer)
-    if start < 0 or passage[start:end] != answer:
-        there = passage[max(start, 0) : max(end, 0)]
+    if not answer.strip() or start < 0 or passage[start:end] != answer:
         raise ValueError(
-            f"{place}: the answer {answer[:_MAX_SHOWN]!r} is not at `answer_start` {start} of its "
-            f"passage, where {there[:_MAX_SHOWN]!r} is. `answer_start` counts code points from 0."
+            f"the answer {answer[:60]!r} is not at `answer_start` {start} of its passage, counted "
+            "in code points from 0."
         )
     covering = [
         place for place, (first, last) in enumerate(offsets) if first < end and last > start
     ]
     return covering[0], covering[-1]
-
-
-def _text(place: str, row: Any, field: str) -> tuple[str, list[str], list[tuple[int, int]]]:
-    """A text, its tokens, and the offsets of these."""
-    text = _field(place, row, field, str)
-    tokens = tokens_with_offsets(text)
-    if not tokens:
-        raise ValueError(f"{place}: `{field}` has no token: {text[:_MAX_SHOWN]!r}.")
-    return text, [token.text for token in tokens], [(token.start, token.end) for token in tokens]
-
-
-def _objects(place: str, row: Any, field: str) -> Iterator[tuple[str, Any]]:
-    """The items of the list `field`, each with its place in the file."""
-    for index, item in enumerate(_field(place, row, field, list)):
-        yield f"{place}, {field}[{index}]", item
-
-
-def _field(place: str, row: Any, field: str, kind: type) -> Any:
-    if not isinstance(row, dict):
-        raise ValueError(f"{place}: not a JSON object: {repr(row)[:_MAX_SHOWN]}.")
-    value = row.get(field)
-    if type(value) is not kind:  # True is no integer
-        fields = ", ".join(row)[:_MAX_SHOWN] or "none"
-        raise ValueError(f"{place}: the {_KINDS[kind]} `{field}` is missing. Fields: {fields}.")
-    return value

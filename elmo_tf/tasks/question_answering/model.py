@@ -190,13 +190,7 @@ class BiDAF(TaskModel):
 
     def _checked_spans(self, y: Any, outputs: Any, inputs: Any) -> tf.Tensor:
         """`y`, checked in the graph against the tokens of the passages."""
-        y = tf.convert_to_tensor(y)
-        if not (y.dtype.is_integer and tf.TensorShape((None, 2)).is_compatible_with(y.shape)):
-            raise ValueError(
-                "`y` must be int (batch, 2), the first and the last token of each answer. "
-                f"Received: {y.dtype.name} of shape {tuple(y.shape)}."
-            )
-        y = tf.cast(y, tf.int32)
+        y = tf.ensure_shape(tf.cast(y, tf.int32), (None, 2))
         first, last = y[:, 0], y[:, 1]
         if inputs is None:
             lengths = tf.fill(tf.shape(last), tf.shape(outputs)[-1])

@@ -1,12 +1,11 @@
 """Semantic roles: columns of PropBank ─► one proposition per predicate ─► scores and output."""
 
+import contextlib
 import itertools
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
-
-from absl import logging
 
 from elmo_tf.tasks.reading import naming_row
 from elmo_tf.tasks.scores import role_scores
@@ -32,8 +31,6 @@ from elmo_tf.text.sentence_files import (
 
 _TO_FIND = -1  # the predicate of a plain sentence
 NO_PREDICATE = "-"
-# Replaces every word in files without the text of the treebank.
-_NO_WORD = "[WORD]"
 
 
 class Proposition(NamedTuple):
@@ -183,8 +180,7 @@ _LAYOUTS = {
 def read_propositions(path: str | os.PathLike) -> list[Proposition]:
     """Reads the propositions of columns with roles in brackets, such as `(ARG0*`, `*)`, `(V*)`.
 
-    The numbers of sentences and of those without a predicate are logged. Invalid UTF-8 in tokens is
-    kept byte for byte; a warning counts the sentences that have it.
+    Invalid UTF-8 in tokens is kept byte for byte; a warning counts the sentences that have it.
 
     Args:
         path: one token per line, and an empty line between sentences, in the columns of CoNLL-2005,
@@ -196,103 +192,72 @@ def read_propositions(path: str | os.PathLike) -> list[Proposition]:
         predicates, an example whose predicate is None.
 
     Raises:
-        ValueError: the columns are others; lines of a sentence differ in their number of columns; a
-            token is missing; a sentence has not as many columns of roles as predicates; brackets
-            are nested or not balanced; there is no predicate; or see `read_lines`. The message
-            names the line.
+        ValueError: the columns are others; a token is missing; brackets are nested or not balanced;
+            there is no predicate; or see `read_lines`. The message names the line.
         OSError: the file cannot be read.
     """
     propositions: list[Proposition] = []
     sentences: list[list[str]] = []
-    layout, num_without = None, 0
+    layout = None
     for rows in column_sentences(path, "conll"):
         layout = layout or _guessed_layout(path, rows)
         with naming_row(path, rows):
+            columns = enumerate(_predicates(rows, layout), start=layout.roles)
             tokens = _checked_tokens(rows, layout)
-            of_sentence = _sentence_propositions(rows, layout, tokens)
+            found = [_proposition(rows, layout, tokens, *column) for column in columns]
         sentences.append(tokens)
-        num_without += not of_sentence
-        propositions += of_sentence or [Proposition(tokens, None, [])]
-    logging.info(
-        "%s: %s sentences, %s of them without a predicate.",
-        *(os.fspath(path), f"{len(sentences):,}", f"{num_without:,}"),
-    )
+        propositions += found or [Proposition(tokens, None, [])]
     warn_of_invalid_utf_8(path, sentences, "sentences")
-    if num_without == len(sentences):
+    if all(each.predicate is None for each in propositions):
         raise ValueError(f"{os.fspath(path)} has no predicates.")
     return propositions
 
 
 def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> _Layout:
-    if layout := next((layout for layout in _LAYOUTS.values() if _fits(rows, layout)), None):
-        return layout
+    """The layout that has a column of brackets for each predicate."""
+    for layout in _LAYOUTS.values():
+        with contextlib.suppress(TokenError):
+            columns = range(layout.roles - 1, layout.roles - 1 + len(_predicates(rows, layout)))
+            cells = (row.fields[column] for row in rows for column in columns)
+            if all(map(BRACKETS.fullmatch, cells)):
+                return layout
     raise line_error(
         path,
         rows[0].line,
         f"the {len(rows[0].fields)} columns of the first sentence fit none of the layouts "
         f"{', '.join(_LAYOUTS)}: {_shown(rows[0])}. Each predicate needs a column of roles in "
-        "brackets. "
-        "Plain sentences are read by the format text (format, --input-format).",
-    )
-
-
-def _fits(rows: Sequence[Row], layout: _Layout) -> bool:
-    """Whether all rows have the columns that a layout has for the sentence's predicates."""
-    if min(len(row.fields) for row in rows) < layout.roles - 1 + layout.num_after:
-        return False
-    width = layout.roles - 1 + len(_predicates(rows, layout)) + layout.num_after
-    return all(
-        len(row.fields) == width
-        and all(map(BRACKETS.fullmatch, row.fields[layout.roles - 1 : width - layout.num_after]))
-        for row in rows
+        "brackets. Plain sentences are read by the format text (format, --input-format).",
     )
 
 
 def _predicates(rows: Sequence[Row], layout: _Layout) -> list[int]:
-    """The positions of the predicates."""
-    rolesets = [row.fields[layout.roleset - 1] for row in rows]
-    return [position for position, name in enumerate(rolesets) if name != NO_PREDICATE]
-
-
-def _sentence_propositions(
-    rows: Sequence[Row], layout: _Layout, tokens: list[str]
-) -> list[Proposition]:
-    """The propositions of a sentence. Raises a `TokenError`."""
-    num_columns = _checked_width(rows, layout) - (layout.roles - 1) - layout.num_after
-    predicates = _predicates(rows, layout)
-    if num_columns != len(predicates):
-        raise TokenError(
-            predicates[num_columns] if num_columns < len(predicates) else 0,
-            f"the sentence has {len(predicates)} predicates (column {layout.roleset}), but "
-            f"{num_columns} columns of roles (from column {layout.roles}).",
-        )
-    propositions = []
-    for column, predicate in enumerate(predicates, start=layout.roles):
-        try:
-            tags = bio_of_brackets([row.fields[column - 1] for row in rows])
-            check_known_tags(tags)
-        except TokenError as error:
-            raise TokenError(error.position, f"column {column}: {error}") from None
-        lemma = rows[predicate].fields[layout.lemma - 1]
-        # Few distinct strings are repeated often: interning saves memory.
-        tags = [sys.intern(tag) for tag in tags]
-        lemma = "" if lemma == NO_PREDICATE else sys.intern(lemma)
-        propositions.append(Proposition(tokens, predicate, tags, lemma))
-    return propositions
-
-
-def _checked_width(rows: Sequence[Row], layout: _Layout) -> int:
-    """The number of columns of a sentence."""
-    first, minimum = rows[0], layout.roles - 1 + layout.num_after
-    width = len(first.fields)
+    """The positions of the predicates, which all rows must have a column for, else `TokenError`."""
+    names = [row.fields[layout.roleset - 1 : layout.roleset] for row in rows]
+    predicates = [position for position, name in enumerate(names) if name != [NO_PREDICATE]]
+    width = layout.roles - 1 + len(predicates) + layout.num_after
     for position, row in enumerate(rows):
-        expected = f"line {first.line} has {width}"
-        if width < minimum:
-            expected = f"the layout has at least {minimum}"
-        if width < minimum or len(row.fields) != width:
-            message = f"{len(row.fields)} columns, but {expected}: {_shown(row)}."
-            raise TokenError(position, message)
-    return width
+        if len(row.fields) != width:
+            raise TokenError(
+                position,
+                f"{len(row.fields)} columns, but the sentence has {len(predicates)} predicates "
+                f"(column {layout.roleset}), and so {width} columns: {_shown(row)}.",
+            )
+    return predicates
+
+
+def _proposition(
+    rows: Sequence[Row], layout: _Layout, tokens: list[str], column: int, predicate: int
+) -> Proposition:
+    """The proposition whose roles are in a column, counted from 1. Raises a `TokenError`."""
+    try:
+        tags = bio_of_brackets([row.fields[column - 1] for row in rows])
+        check_known_tags(tags)
+    except TokenError as error:
+        raise TokenError(error.position, f"column {column}: {error}") from None
+    lemma = rows[predicate].fields[layout.lemma - 1]
+    # Few distinct strings are repeated often: interning saves memory.
+    lemma = "" if lemma == NO_PREDICATE else sys.intern(lemma)
+    return Proposition(tokens, predicate, [sys.intern(tag) for tag in tags], lemma)
 
 
 def _checked_tokens(rows: Sequence[Row], layout: _Layout) -> list[str]:
@@ -300,12 +265,6 @@ def _checked_tokens(rows: Sequence[Row], layout: _Layout) -> list[str]:
     if "" in tokens:
         empty = tokens.index("")
         raise TokenError(empty, f"no token in column {layout.token}: {_shown(rows[empty])}.")
-    if set(tokens) == {_NO_WORD}:
-        raise TokenError(
-            0,
-            f"all tokens are {_NO_WORD}. Insert the words of the treebank first, with the scripts "
-            "of the PropBank release.",
-        )
     return tokens
 
 

@@ -59,27 +59,33 @@ TABLES = [
 PROPOSITIONS = [
     ("", {}, r" has no predicates"),
     ("\ngo go\n", {}, r", line 2: the 2 columns .* fit none .* Each predicate needs a column of"),
-    ("a -\n\ngo go (V*)\nit *\n", {}, r", line 4: 2 columns, but line 3 has 3: 'it \*'"),
+    (
+        "a -\n\ngo go (V*)\nit - * *\n",
+        {},
+        r", line 4: 4 columns, .* 1 predicates .* 3 columns: 'it",
+    ),
     ("a -\n\na\t-\n\t-\n", {}, r", line 4: no token in column 1: ' -'"),
-    ("a -\n\n1 - *\ngo go (V*)\nsay say *\n", {}, r", line 5: .* 2 predicates .* 1 columns of"),
+    (
+        "a -\n\n1 - *\ngo go (V*)\nsay say *\n",
+        {},
+        r", line 3: 3 columns, .* 2 predicates \(column 2",
+    ),
     ("a -\n\na go (V\n", {}, r", line 3: column 3: '\(V' is not a bracket such as `\(A1\*`"),
     ("a -\n\na - *\nb go (V*\n", {}, r", line 4: column 3: the bracket of V is not closed"),
     ("a -\n\na - *\nb go (V*))\n", {}, r", line 4: column 3: .* closes a bracket that is not"),
     ("a go (V*) *\nb go * (A1*\nc - * (A2*)\nd - * *)\n", {}, r", line 3: .* of A2 is nested in"),
     (b"a -\n\na - *\nb go (\xe9*)\n", {}, r", line 4: column 3: the tag is not valid UTF-8"),
-    ("\na\t0\t0\t[WORD]\tX\t*\tgo\tgo.01\t(V*)\n", {}, r", line 2: all tokens are \[WORD\]"),
 ]
 DOCUMENTS = [
     ("", r" has no documents: no line begins with `#begin document`"),
-    ("\nd 0 0 word -\n", r", line 2: no line `#begin document \(NAME\); part 000` before it"),
-    ("#end document\n", r", line 1: `#end document` without `#begin document` before it"),
+    ("\nd 0 0 word -\n", r", line 2: not of the form `#begin document \(NAME\); part"),
     ("\n#begin document d\n", r", line 2: not of the form `#begin document \(NAME\); part"),
     ("#begin document (d)\n\n#end document\n", r", line 1: the document 'd' has no token"),
     (
         document("-").replace("#end document\n", "") + document("-", name="e"),
-        r", line 4: no `#end document` for the document 'd', which begins in line 1",
+        r", line 4: '000' is not a bracket",
     ),
-    (document("-").replace("#end document\n", ""), r".* no `#end document` for the document 'd'"),
+    (document("-").replace("#end document\n", ""), r", line 1: no `#end document` for this"),
     (document("-", ""), r", line 3: at least 5 columns .* column 4: 'd 0 1 word1'"),
     (document("-", "12"), r", line 3: '12' is not a bracket of an entity, such as `\(12`"),
     (document("(1(2", "2)1)"), r", line 2: '\(1\(2' is not a bracket"),
@@ -100,17 +106,15 @@ def latin_1(value):
 
 
 QUESTIONS = [
-    ("", r" is not JSON: Expecting value"),
-    ({"version": "1.1"}, r": the list `data` is missing\. Fields: version\."),
+    ("", r": Expecting value"),
+    ({"version": "1.1"}, r": here or next, not the JSON of SQuAD 1\.1: KeyError\('data'\)"),
     ({"data": []}, r" has no questions"),
-    ({"data": [{"paragraphs": [{"qas": []}]}]}, r".*\[0\]: the string `context` .* Fields: qas"),
-    (squad_of(" "), r", data\[0\], paragraphs\[0\]: `context` has no token: ' '"),
-    (squad(QUESTION, QUESTION), r".*, qas\[1\]: the id 'q1' occurs twice"),
-    (squad({**QUESTION, "question": ""}), r", question 'q1': `question` has no token: ''"),
-    (squad({**QUESTION, "answers": ["a"]}), r".* 'q1', answers\[0\]: not a JSON object: 'a'"),
-    (answered("L", True), r".*answers\[0\]: the integer `answer_start` is missing"),
-    (answered("Luther", 1), r".* the answer 'Luther' is not at `answer_start` 1 .*'uther ' is"),
-    (answered("", 3), r", question 'q1', answers\[0\]: the answer '' has no token"),
+    (squad_of(" "), r": a text has no token: ' '"),
+    (squad(QUESTION, QUESTION), r", question 'q1': the id occurs twice"),
+    (squad({**QUESTION, "answers": ["a"]}), r", question 'q1': here or next, .*TypeError"),
+    (squad(QUESTION, 3), r", question 'q1': here or next, .*TypeError"),
+    (answered("Luther", 1), r".* the answer 'Luther' is not at `answer_start` 1 "),
+    (answered("", 3), r", question 'q1': the answer '' is not at"),
 ]
 VECTORS = [
     ("", r", line 1: not a token and its numbers: ''"),

@@ -72,15 +72,13 @@ def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
     assert (proposition.predicate, proposition.lemma) == (3, "go")
 
 
-def test_sentences_without_a_predicate_are_counted_and_examples(file, caplog):
-    caplog.set_level("INFO", logger="absl")
+def test_sentences_without_a_predicate_are_examples(file):
     path = file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n")
 
     first, second = read_propositions(path)
 
     assert first == (["Rain", "!"], None, [], "")
     assert second.predicate == 1
-    assert "file.conll: 2 sentences, 1 of them without a predicate." in caplog.text
 
 
 def test_the_predicate_and_its_role_may_stand_at_different_tokens(file):
