@@ -258,15 +258,22 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(archive: Path, folder: str | os.PathLike) -> None:
-    """Unpacks a zip file or a compressed tar file into a directory.
+    """Unpacks the files and folders of a zip file or a compressed tar file into a directory.
 
     Raises:
-        ValueError: the file is damaged, or a member of a tar file would be outside the directory.
+        ValueError: the file is damaged, or has a link, a device or a path outside the directory.
+            Links are refused because Python's filter lets some of them lead outside (its issue
+            135034).
     """
     damage = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError)
     try:
         if _start(archive) == _GZIP:
             with tarfile.open(archive, "r:gz") as opened:
+                others = [
+                    member.name for member in opened if not (member.isreg() or member.isdir())
+                ]
+                if others:
+                    raise tarfile.TarError(f"{others[0]} is neither a file nor a folder")
                 opened.extractall(folder, filter="data")
         else:
             with zipfile.ZipFile(archive) as opened:

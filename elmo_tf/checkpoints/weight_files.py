@@ -1,9 +1,10 @@
 """HDF5 and safetensors files ↔ variables, by tables of `WeightRule`s."""
 
+import collections
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import h5py
 import keras
@@ -20,6 +21,7 @@ FORMATS = ("hdf5", "safetensors")
 WEIGHT_PATTERNS = ("*weights.hdf5", "*weights.safetensors", "model.hdf5")
 
 _CHUNK_SIZE = 2**24  # numbers: 64 MiB of float32
+_MAX_LINKS = 100  # to one group
 
 
 class WeightRule(NamedTuple):
@@ -133,6 +135,54 @@ def open_hdf5(path: str | os.PathLike) -> h5py.File:
         ) from None
 
 
+def hdf5_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """The datasets of a file by their names, also those of soft and hard links.
+
+    Raises:
+        ValueError: see `local_dataset`; or links that lead to a group above them.
+    """
+    found: dict[str, h5py.Dataset] = {}
+    visits: collections.Counter[int] = collections.Counter()  # of groups, by address
+
+    def add(group: h5py.Group, prefix: str, parents: tuple[int, ...] = ()) -> None:
+        address = h5py.h5o.get_info(group.id).addr
+        visits[address] += 1
+        if address in parents or visits[address] > _MAX_LINKS:  # endless, or exponential names
+            raise ValueError(f"The links in {file.filename} at `{prefix}` do not end.")
+        for name in group:
+            if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+                raise _foreign(file, f"{prefix}{name}")
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                add(item, f"{prefix}{name}/", (*parents, address))
+            elif isinstance(item, h5py.Dataset):
+                found[f"{prefix}{name}"] = local_dataset(file, item)
+
+    add(file, "")
+    return found
+
+
+def local_dataset(file: h5py.File, dataset: h5py.Dataset) -> h5py.Dataset:
+    """Returns a dataset of a file whose numbers are in this file.
+
+    With external storage, a virtual dataset or an external link, a file from elsewhere could make
+    any file of this machine a part of the weights.
+
+    Raises:
+        ValueError: the numbers are in another file.
+    """
+    if dataset.external or dataset.is_virtual or dataset.file.filename != file.filename:
+        raise _foreign(file, dataset.name.lstrip("/"))
+    return dataset
+
+
+def _foreign(file: h5py.File, name: str) -> ValueError:
+    return ValueError(
+        f"`{name}` in {file.filename} refers to another file (external storage, a virtual dataset "
+        "or an external link). For security, only the file itself is read."
+    )
+
+
 def write_weights(
     path: str | os.PathLike,
     rules: Sequence[WeightRule],
@@ -218,15 +268,10 @@ def _arrays_in(
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
     if not os.fspath(path).endswith(".safetensors"):
-        shapes: dict[str, tuple[int, ...]] = {}
-
-        def add(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                shapes[name] = item.shape
-
         with open_hdf5(path) as file:
-            file.visititems(add)
-            yield shapes, lambda name: file[name][()]
+            datasets = hdf5_datasets(file)
+            shapes = {name: dataset.shape for name, dataset in datasets.items()}
+            yield shapes, lambda name: datasets[name][()]
         return
     safetensors = require_extra("safetensors", "huggingface", "The format safetensors")
     try:

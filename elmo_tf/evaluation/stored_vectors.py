@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 
-from elmo_tf.checkpoints.weight_files import open_hdf5
+from elmo_tf.checkpoints.weight_files import hdf5_datasets, local_dataset, open_hdf5
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vector_files import SENTENCES
 from elmo_tf.embedding.vectors import unit_vectors
@@ -178,25 +177,23 @@ def key_of(text: str) -> str:
 def _hdf5(path: Path) -> Stored:
     """Datasets named by numbers, perhaps with `sentence_to_index`, or named by sentences."""
     file = open_hdf5(path)
+
+    def read(name: str) -> Any:
+        return local_dataset(file, file[name])
+
     if SENTENCES in file:
         numbers = {int(name): name for name in file if name != SENTENCES}
-        texts = json.loads(file[SENTENCES][0])
+        texts = json.loads(read(SENTENCES)[0])
         texts = {key_of(text): name for text, name in texts.items()}
-        return Stored(numbers, texts, file.__getitem__)
-    names: list[str] = []
-
-    def add(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            names.append(name)
-
-    file.visititems(add)
+        return Stored(numbers, texts, read)
+    names = list(hdf5_datasets(file))
     # A dataset that is named by its sentence has the number of its line.
     has_lines = any("line" in file[name].attrs for name in names[:1])
     if all(map(str.isdecimal, names)) and not has_lines:
-        return Stored({int(name): name for name in names}, {}, file.__getitem__)
+        return Stored({int(name): name for name in names}, {}, read)
     # In ELMoForManyLangs, characters are escaped that have a meaning in HDF5 paths.
     escaped = {key_of(k.replace("$period$", ".").replace("$backslash$", "/")): k for k in names}
-    return Stored({}, escaped | {key_of(name): name for name in names}, file.__getitem__)
+    return Stored({}, escaped | {key_of(name): name for name in names}, read)
 
 
 def _parquet(path: Path) -> Stored:

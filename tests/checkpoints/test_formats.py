@@ -205,3 +205,59 @@ def test_the_error_names_a_damaged_dataset(tmp_path, bilm, weights):
 
     message = rf"Cannot read `{Published.name}` from .*weights\.hdf5.*damaged: copy"
     check_refused(tmp_path, bilm, message)
+
+
+def external_storage(file, name, array, secret):
+    file.create_dataset(name, array.shape, "f4", external=[(str(secret), 0, array.nbytes)])
+
+
+def virtual_dataset(file, name, array, secret):
+    with h5py.File(secret, "w") as other:
+        other["w"] = array
+    layout = h5py.VirtualLayout(array.shape, "f4")
+    layout[...] = h5py.VirtualSource(secret, "w", array.shape)
+    file.create_virtual_dataset(name, layout)
+
+
+def external_link(file, name, array, secret):
+    with h5py.File(secret, "w") as other:
+        other["w"] = array
+    file[name] = h5py.ExternalLink(secret, "w")
+
+
+def link_to_external_link(file, name, array, secret):
+    external_link(file, "hidden/link", array, secret)
+    file[name] = h5py.SoftLink("/hidden/link")
+
+
+@pytest.mark.parametrize(
+    "foreign", [external_storage, virtual_dataset, external_link, link_to_external_link]
+)
+def test_numbers_of_other_files_are_not_read(tmp_path, bilm, weights, foreign):
+    Published().write(tmp_path, weights)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"\0" * 100_000)
+    with h5py.File(tmp_path / "weights.hdf5", "a") as file:
+        del file[Published.name]
+        foreign(file, Published.name, weights[Published.name], secret)
+
+    check_refused(tmp_path, bilm, r"` in .*weights\.hdf5 refers to another file")
+
+
+def test_links_within_a_file_are_followed_unless_they_are_endless(tmp_path, bilm, weights):
+    Published().write(tmp_path, weights)
+    with h5py.File(tmp_path / "weights.hdf5", "a") as file:
+        del file["RNN_1"], file["CNN/b_cnn_0"]
+        file["RNN_1"] = h5py.SoftLink("/RNN_0")
+        file["CNN/b_cnn_0"] = weights["CNN/b_cnn_0"]
+        cell = "RNN/MultiRNNCell/Cell0/LSTMCell"
+        bias = file[f"RNN_0/{cell}/B"]
+        del file[f"RNN_0/{cell}/B"]
+        file[f"RNN_0/{cell}/B"] = bias  # a hard link
+
+    stacks = load_bilm(tmp_path).lstm_stacks
+    for forward, backward in zip(*(stack.weights for stack in stacks), strict=True):
+        np.testing.assert_array_equal(forward, backward)
+    with h5py.File(tmp_path / "weights.hdf5", "a") as file:
+        file["CNN/top"] = h5py.SoftLink("/")
+    check_refused(tmp_path, bilm, r"The links in .*weights\.hdf5 at `CNN/top/` do not end")

@@ -106,6 +106,19 @@ def test_a_tar_archive_cannot_write_outside_its_folder(tmp_path, checkpoint_dire
         load_bilm(path)
 
 
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_an_archive_with_a_link_or_device_is_refused(tmp_path, checkpoint_directory, kind):
+    path = tmp_path / "elmo.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(checkpoint_directory, "elmo")
+        member = tarfile.TarInfo("elmo/link")
+        member.type, member.linkname = kind, "elmo/options.json"
+        archive.addfile(member)
+
+    with pytest.raises(ValueError, match=r"elmo\.tar\.gz: elmo/link is neither a file nor a fold"):
+        load_bilm(path)
+
+
 @pytest.mark.parametrize("name", ["elmo.zip", "elmo.tar.gz"])
 def test_an_archive_from_a_url_is_downloaded_once(
     website, checkpoint_directory, layers, capsys, caplog, name
