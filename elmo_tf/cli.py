@@ -55,7 +55,10 @@ _GROUPS = {
     "plot": "Plot training curves or sentences, as PNG, SVG or PDF.",
 }
 # The modules of subcommands that have not the subcommand's name.
-_MODULES = dict.fromkeys(("evaluate", "score", "substitutes"), "language_models")
+_MODULES = {
+    **dict.fromkeys(("vocab", "train"), "pretraining"),
+    **dict.fromkeys(("evaluate", "score", "substitutes"), "language_models"),
+}
 _WITHOUT_TENSORFLOW = ("models", "tokenize")
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130

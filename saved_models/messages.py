@@ -95,9 +95,6 @@ def joined(responses: Sequence[Arrays], names: Sequence[str], of_tokens: set[str
         responses: the outputs of each request.
         names: of the outputs to return; empty means all.
         of_tokens: the outputs with a token axis, which are padded to the longest sentence.
-
-    Raises:
-        ValueError: there are several responses, and an output has no sentence axis.
     """
     lengths = [response.get(LENGTHS, np.zeros(())) for response in responses]
     longest = None
@@ -106,11 +103,6 @@ def joined(responses: Sequence[Arrays], names: Sequence[str], of_tokens: set[str
     arrays = {}
     for name in names or sorted(responses[0]):
         parts = [response[name] for response in responses]
-        if len(parts) > 1 and not all(part.ndim for part in parts):
-            raise ValueError(
-                f"The output {name!r} has not one row for each sentence, but the shape "
-                f"{parts[0].shape}: use no more sentences than fit into one request."
-            )
         padding = _PADDING.get(name)
         if name in of_tokens:
             parts = [part[:, :longest] for part in parts]

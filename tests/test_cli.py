@@ -154,18 +154,9 @@ def test_a_repeated_option_has_the_values_of_all():
     assert (config.corpus, config.valid, config.steps) == (("a", "b", "c"), ("v",), 2)
 
 
-def test_train_names_missing_options_without_a_run_to_resume(command, trained):
-    for arguments, missing in (
-        (("--workdir", trained), "`corpus` is missing."),
-        (("--workdir", "new", "--resume"), "`corpus` is missing."),
-    ):
-        status, _, err = command("train", *arguments)
-        assert (status, missing in err.splitlines()[-1]) == (2, True)
-    assert not Path("new").exists()
-
-
 TEXT_READERS = [
     ("vocab", "{text}", "--output", "v.txt"),
+    ("tokenize", "{text}", "--language", "xx", "--output", "v.txt"),
     ("train", "--corpus", "{text}", "--vocab", "{run}/vocab.txt", "--workdir", "r"),
     ("evaluate", "{run}", "{text}"),
     ("score", "{run}", "{text}"),

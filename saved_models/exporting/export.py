@@ -69,7 +69,7 @@ def export(
         TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`, or `warmup` is one string.
         ValueError: the model cannot be exported, see `Exported`.
         RuntimeError: the written model differs from the live model.
-        OSError: the files cannot be written.
+        OSError, tf.errors.OpError: the files cannot be written.
 
     Example:
         >>> elmo_tf.saved_models.export(elmo_tf.load_bilm("small-en"), "exported")
@@ -87,7 +87,7 @@ def export(
                 vocabulary.save(Path(assets, VOCABULARY_FILE))
             if exported.bilm.lexicon is not None:
                 exported.bilm.lexicon.save(assets)
-            write_saved_model(exported, part, path, Path(assets))
+            write_saved_model(exported, part, Path(assets))
         if check:
             verify(part, exported)
         if warmup:
@@ -132,17 +132,11 @@ def versions_in(directory: Path) -> dict[int, Path]:
     }
 
 
-def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> None:
-    """Writes a SavedModel with the `signatures` of `exported` and the files of a folder as assets.
-
-    An `OSError` names the final `path`.
-    """
+def write_saved_model(exported: Any, folder: Path, assets: Path) -> None:
+    """Writes a SavedModel with the `signatures` of `exported`, and the files of `assets`."""
     files = sorted(assets.iterdir())
     exported.assets = [tf.saved_model.Asset(os.fspath(file)) for file in files]
-    try:
-        tf.saved_model.save(exported, os.fspath(folder), signatures=exported.signatures)
-    except tf.errors.OpError as error:
-        raise OSError(f"Cannot write {path}: {error.message}") from None
+    tf.saved_model.save(exported, os.fspath(folder), signatures=exported.signatures)
 
 
 def write_warmup(version: str | os.PathLike, sentences: Sequence[list[str]]) -> None:

@@ -49,7 +49,6 @@ def export_task(
         The path of the version.
 
     Raises:
-        TypeError: `model` is not a task model.
         FileExistsError, ValueError, RuntimeError, OSError: see `export`.
     """
     with new_version(directory, version, overwrite) as (part, path):
@@ -61,7 +60,7 @@ def export_task(
             if first.labels:
                 labels = "".join(f"{label}\n" for label in first.labels)
                 Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
-            write_saved_model(exported, part, path, Path(assets))
+            write_saved_model(exported, part, Path(assets))
         if check:
             compare_signatures(part, exported.signatures, exported.examples, TOLERANCES["float32"])
             check_weights(part, exported.variables)
@@ -87,18 +86,10 @@ class ExportedTask(tf.train.Checkpoint):
     Attributes:
         signatures: the functions by signature name.
         examples: inputs of each signature, for verification.
-
-    Raises:
-        TypeError: `model` is not a `TaskModel`.
     """
 
     def __init__(self, model: TaskModel | Ensemble | PropositionTagger):
         super().__init__()
-        if not isinstance(model, TaskModel | Ensemble | PropositionTagger):
-            raise TypeError(
-                "A task model can be exported, such as a CRFTagger, or an Ensemble. "
-                f"Received: {model!r} (of type {type(model).__name__})."
-            )
         self.variables = [weight.value for weight in model.weights]
         models = [model]
         if isinstance(model, PropositionTagger):

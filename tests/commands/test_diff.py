@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from elmo_tf import Embedder
-from elmo_tf.evaluation.stored_vectors import open_stored
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -154,12 +153,3 @@ def test_keys_of_elmoformanylangs_are_read(diff, bilm):
                 file[key] = array
 
     assert diff("old.hdf5")[0] == 0
-
-
-def test_a_file_that_is_being_written_is_an_error(locked):
-    h5py.File("old.hdf5", "w").close()
-    with (
-        locked("old.hdf5"),
-        pytest.raises(BlockingIOError, match=r"^old\.hdf5 is open for writing"),
-    ):
-        open_stored("old.hdf5")

@@ -53,22 +53,6 @@ def test_a_dash_reads_stdin(command, model, stdin):
         np.testing.assert_array_equal(found[number], vectors)
 
 
-def test_an_interrupted_job_on_stdin_is_not_resumed(command, model, stdin, monkeypatch):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.embedding.file_jobs.put_in_place", interrupted)
-        stdin("\n".join(LINES).encode())
-        assert command("embed", model, "-", "v.hdf5")[0] == 130
-    for options, expected in (((), 2), (("--overwrite",), 0)):
-        stdin("\n".join(LINES).encode())
-        status, _, err = command("embed", model, "-", "v.hdf5", *options)
-        assert status == expected
-        assert ("v.hdf5.unfinished holds unfinished work of another job" in err) == (status == 2)
-    assert len(read_vectors(Path("v.hdf5"))) == len(LINES)
-
-
 def test_mean_pooling_writes_one_vector_per_sentence_in_bfloat16(command, model):
     options = ("--layers", "1", "--pool", "mean", "--precision", "bfloat16")
 

@@ -56,10 +56,3 @@ def test_unknown_languages_and_fasta_are_errors(command, text, language, message
     status, _, err = command("tokenize", "raw.txt", "--language", language, "--output", "text.txt")
     assert (status, message in err) == (1, True)
     assert not Path("text.txt").exists()
-
-
-def test_suspicious_lines_are_reported(command, caplog):
-    Path("raw.txt").write_bytes(b"caf\xe9\n\0\n")
-    assert command("tokenize", "raw.txt", "--language", "en", "--output", "text.txt")[0] == 0
-    assert "Suspicious lines: 1 with invalid UTF-8" in caplog.text
-    assert "1 with NUL bytes" in caplog.text

@@ -42,10 +42,3 @@ def test_answers_are_padded_to_the_longest_sentence_of_all():
     assert whole["elmo"].dtype == np.float32
     np.testing.assert_array_equal(whole["elmo"][3], np.zeros((3, 4)))
     assert whole["tokens"][2:].tolist() == [[b"t"] * 3, [b""] * 3]
-
-
-def test_an_output_without_a_sentence_axis_cannot_be_joined():
-    scalar = {"version": np.array(3)}
-    assert joined([scalar], ["version"], set())["version"] == 3
-    with pytest.raises(ValueError, match="'version' has not one row for each sentence, but the"):
-        joined([scalar, scalar], ["version"], set())

@@ -113,19 +113,12 @@ def some_tokens(tokens, length):
     return {"tokens": np.array([tokens], object), "sequence_len": np.array([length], np.int32)}
 
 
-def some_ids(*ids):
-    return {"char_ids": np.array([ids], np.int32)}
-
-
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
         (some_tokens(["a", "b"], 3), r"`lengths` must be between 0 and the number of token posi"),
-        (some_tokens(["a", "b"], -1), r"`lengths` must be between 0 and the number of token posi"),
-        (some_tokens(["", "b"], 2), r"empty token .* precedes a real token"),
         (some_tokens(["a", ""], 2), r"empty token .* within `lengths`"),
-        (some_ids([262] * 14), r"Ids must be between 0 and 261\. Received"),
-        (some_ids([0] * 14, [1, 2] * 7), r"empty token .* precedes a real token"),
+        ({"char_ids": np.full((1, 1, 14), 262, np.int32)}, r"Ids must be between 0 and 261\. Rec"),
     ],
 )
 def test_invalid_inputs_are_refused_with_a_reason(ask, inputs, message):
@@ -205,18 +198,6 @@ def test_an_export_that_differs_from_the_live_model_is_discarded(bilm, tmp_path,
         export(bilm, tmp_path, version=1, overwrite=True)
 
     assert contents(tmp_path) == {tmp_path / "1": True, tmp_path / "1" / "saved_model.pb": b"kept"}
-
-
-def test_a_write_error_names_the_folder(bilm, tmp_path, monkeypatch):
-    def full_disk(*arguments, **keywords):
-        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
-
-    monkeypatch.setattr(tf.saved_model, "save", full_disk)
-
-    with pytest.raises(OSError, match=r"Cannot write .*1: No space left on device"):
-        export(bilm, tmp_path)
-
-    assert contents(tmp_path) == {}
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,3 @@ def test_labels_are_saved_and_tokens_beyond_the_lengths_are_ignored(exported, ea
 
     for name, values in signature(tokens=tokens, sequence_len=lengths).items():
         np.testing.assert_array_equal(found[name], values)
-
-
-def test_other_objects_are_refused(tmp_path):
-    with pytest.raises(TypeError, match="A task model can be exported"):
-        export_task("ner", tmp_path)

@@ -54,7 +54,7 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(
                 assert time.monotonic() < end
                 time.sleep(0.01)
 
-        with asking(scale, 2), asking(scale_over_rest, 2):
+        with asking(scale), asking(scale_over_rest):
             put(broken, 10)
             wait_for(errors)
             assert [status["version"] for status in statuses()] == ["9"]

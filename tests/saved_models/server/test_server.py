@@ -18,7 +18,6 @@ import pytest
 import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.model import LoadedVersion
 from elmo_tf.saved_models.server.server import serve
 from serving_requests import free_port, outputs_over_rest, predict, predict_rest, send, serving
@@ -51,8 +50,7 @@ def assert_free(port):
     socket.create_server(("127.0.0.1", port)).close()
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(max_batch_size=1)])
-def test_requests_in_parallel_get_their_own_answers(model_directory, limits):
+def test_requests_in_parallel_get_their_own_answers(server):
     def ask_and_check(thread):
         for size in range(1, 16):
             sentences = ["x" * (thread + 1) + " " + "y" * size] * (1 + size % 3)
@@ -64,7 +62,7 @@ def test_requests_in_parallel_get_their_own_answers(model_directory, limits):
             assert vectors[:, :, 0].tolist() == [[thread + 1, size]] * len(sentences)
 
     with (
-        serving(model_directory, limits=limits) as (server, channel),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
         ThreadPoolExecutor(8) as pool,
     ):
         list(pool.map(ask_and_check, range(8)))

@@ -1,9 +1,13 @@
-"""The subcommand `vocab`: text ─► vocabulary file."""
+"""The subcommands `vocab` and `train`: text ─► vocabulary file ─► checkpoint."""
+
+from typing import Annotated
 
 from absl import logging
+from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from elmo_tf.commands.options import Overwrite, TextFiles, TokensFormat, text_sources
+from elmo_tf.commands.options import Overwrite, TextFiles, TokensFormat, print_json, text_sources
+from elmo_tf.trainers.config import PretrainConfig
 
 
 def vocab(
@@ -34,3 +38,12 @@ def vocab(
     vocabulary = Vocabulary.of_counts(text.types, min_count, max_size)
     vocabulary.save(output)
     logging.info("%s holds %d tokens.", output, len(vocabulary))
+
+
+def train(*, config: Annotated[PretrainConfig, Parameter(name="*")]) -> None:
+    """Pretrain a biLM on text."""
+    from elmo_tf.trainers.pretraining import pretrain
+
+    record = pretrain(config)
+    last = record["perplexity"][-1:]
+    print_json({"workdir": config.workdir, "step": record["step"], "perplexity": last})
