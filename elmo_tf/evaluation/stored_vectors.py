@@ -1,8 +1,9 @@
-"""Vectors in files: read in place of an `Embedder`, and compared with those of a model."""
+"""Vectors in files: read in place of an `Embedder`, compared with a model's, and distilled."""
 
 import abc
 import functools
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -16,11 +17,15 @@ from elmo_tf.checkpoints.weight_files import hdf5_datasets, local_dataset, open_
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.vector_files import SENTENCES
 from elmo_tf.embedding.vectors import unit_vectors
+from elmo_tf.files import atomic_file
 from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress_over
+from elmo_tf.models.bilm import BiLM
 from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import FileSentence
+
+_WORDS_AT_ONCE = 1024
 
 
 class VectorSource(abc.ABC):
@@ -323,3 +328,42 @@ def _with_layers(vectors: np.ndarray) -> np.ndarray:
 def _finite(number: np.floating) -> float | None:
     """A number for JSON; None for NaN and infinity."""
     return float(number) if math.isfinite(number) else None
+
+
+def layer_0_vectors(bilm: BiLM, words: Sequence[str]) -> Iterator[np.ndarray]:
+    """Yields the vectors of words without context: layer 0, float32 (projection_dim,)."""
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        vectors = bilm.token_embeddings(list(words[start : start + _WORDS_AT_ONCE]))
+        yield from np.asarray(vectors, np.float32)
+
+
+def mean_vectors(
+    embedder: Embedder, sentences: Iterable[Sequence[str]], words: Sequence[str]
+) -> np.ndarray:
+    """Means of the contextual vectors of each of the distinct words over its occurrences.
+
+    `embedder` returns one vector per token; `sentences` are lists of tokens. Returns float32 (word,
+    feature); zeros for a word that does not occur.
+    """
+    rows = {word: row for row, word in enumerate(words)}
+    sums = np.zeros((len(words), embedder.dim))  # float64: words may occur millions of times
+    counts = np.zeros(len(words), np.int64)
+    sentences, embedded = itertools.tee(sentences)
+    for tokens, vectors in zip(sentences, embedder.embed(embedded), strict=True):
+        for token, vector in zip(tokens, vectors, strict=True):
+            row = rows.get(token)
+            if row is not None:
+                sums[row] += vector
+                counts[row] += 1
+    return (sums / np.maximum(counts, 1)[:, np.newaxis]).astype(np.float32)
+
+
+def write_word_vectors(
+    path: str | os.PathLike, words: Sequence[str], vectors: Iterable[np.ndarray], dim: int
+) -> None:
+    """Writes a file of word2vec's text format."""
+    with atomic_file(path) as part, open(part, "wb") as file:
+        file.write(f"{len(words)} {dim}\n".encode())
+        for word, vector in zip(words, vectors, strict=True):
+            numbers = " ".join(f"{value:.6g}" for value in vector)
+            file.write(encode(word) + f" {numbers}\n".encode())

@@ -139,17 +139,6 @@ def test_lines_show_the_values_of_the_run(write_run, by):
     assert speeds.get_xlabel() == plots.AXES[by]
 
 
-def test_several_runs_have_different_colors_and_names(write_run):
-    run = read_log(write_run())
-    bare = run[["loss", "tokens", "time", "speed"]].dropna()
-    figure = draw_training({"_hidden": run, "$x$": run, "x" * 60: run, "bare": bare})
-    assert len({line.get_color() for line in figure.axes[0].lines[::2]}) == 4
-    legend = texts(figure.legends[0].get_texts())
-    names = [" _hidden, forward", " $x$, forward", f" {'x' * 39}…, forward", " bare, loss"]
-    assert legend[0::2] == names
-    assert points(figure.axes[0])[-1] == [[1, 4.5], [2, 3.5], [3, 3.0]]
-
-
 def test_numbers_of_runs_and_missing_quantities_are_errors(write_run):
     run = read_log(write_run())
     with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 8"):
@@ -181,17 +170,6 @@ def test_similarities_are_cosines_of_all_token_pairs(embedder, bilm):
     ):
         with pytest.raises(ValueError, match=message):
             checked_sentences(wrong)
-
-
-def test_heat_maps_show_the_similarities():
-    figure = draw_similarities(*SIMILARITIES)
-    panels = [axes for axes in figure.axes if axes.images]
-    titles = [axes.get_title() for axes in panels]
-    assert titles == ["Layer 0 (without context)", "Layer 1", "Layer 2 (top)"]
-    assert texts(panels[0].get_xticklabels()) == ["a", "$x^2$", "Größe"]
-    assert len({axes.images[0].get_clim() for axes in panels}) == 1
-    for axes, cosines in zip(panels, SIMILARITIES[1], strict=True):
-        np.testing.assert_array_equal(axes.images[0].get_array(), cosines)
 
 
 def test_shares_are_the_softmax_of_the_weights(bilm):

@@ -152,13 +152,3 @@ def test_the_minimum_is_found_on_decorrelated_features(c, monkeypatch):
     assert (classifier.predict(others) != expected).mean() < 0.01
     stopped = LinearClassifier(points, classes, c, max_iterations=2)
     assert (stopped.iterations, stopped.converged) == (2, False)
-
-
-def test_fewer_vectors_than_features_are_supported():
-    vectors = np.random.default_rng(4).normal(size=(10, 50)).astype(np.float16)
-    classes = np.array([0, 1, 2, 1, 0] * 2)
-
-    classifier = LinearClassifier(vectors, classes, 1.0, 100)
-
-    assert classifier.predict(vectors).tolist() == classes.tolist()
-    assert classifier.converged

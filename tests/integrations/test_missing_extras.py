@@ -1,22 +1,14 @@
 """If its library is missing, each integration raises an error that names what to install."""
 
 import importlib
-import importlib.metadata
-import re
-import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import elmo_tf.saved_models
 from elmo_tf import Embedder
 from elmo_tf.lazy import require_extra
-
-ROOT = Path(__file__).parents[2]
-METADATA = importlib.metadata.metadata("elmo_tf")
-EXTRAS = METADATA.get_all("Provides-Extra")
 
 
 @pytest.mark.parametrize("library", ["sklearn", "spacy"])
@@ -39,22 +31,6 @@ def test_the_server_without_its_extra_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(ImportError, match=r"The server needs uvicorn, .* `serve`"):
         elmo_tf.saved_models.serve  # noqa: B018
-
-
-def test_docs_install_only_existing_extras_and_required_packages():
-    pages = [*ROOT.glob("*.md"), *(ROOT / "saved_models").rglob("*.md")]
-    pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.*")]
-    texts = {page.relative_to(ROOT): page.read_text("utf-8") for page in pages}
-    required = {re.match(r"[\w.-]+", each)[0] for each in METADATA.get_all("Requires-Dist")}
-    required.remove("elmo_tf")  # not on the package index
-    allowed = re.compile(rf"\.(\[({'|'.join(EXTRAS)}|,)+\])?|({'|'.join(required)})([^\w.-].*)?")
-    wrong = []
-    for name, text in texts.items():
-        commands = re.findall(r"pip install ([^`#\n]*)", text)
-        words = [word for command in commands for word in shlex.split(command)]
-        words += re.findall(r"elmo_tf\[[\w,]+\]", text)
-        wrong += [(name, word) for word in words if word[0] != "-" and not allowed.fullmatch(word)]
-    assert not wrong
 
 
 def test_import_errors_inside_an_installed_package_are_unchanged(tmp_path, monkeypatch):

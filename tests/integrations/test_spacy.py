@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 from elmo_tf import Embedder
 from elmo_tf.integrations.spacy import restore_vectors
@@ -42,15 +42,6 @@ def test_without_sentence_boundaries_a_document_is_one_sentence(checkpoint_direc
     nlp.add_pipe("elmo", config={"model": str(checkpoint_directory), "layers": "top"})
     (expected,) = Embedder(bilm, layers="top").embed(["The cat sat . It left ."])
     np.testing.assert_allclose(nlp("The cat sat. It left.").tensor, expected, atol=1e-6)
-
-
-def test_document_and_span_vectors_are_means_and_support_similarity(pipeline):
-    doc, other = pipeline(TEXT), pipeline("The cat sat.")
-    np.testing.assert_allclose(doc.vector, np.delete(doc.tensor, 4, axis=0).mean(axis=0), atol=1e-6)
-    np.testing.assert_allclose(doc[:3].vector, doc.tensor[:3].mean(axis=0), atol=1e-6)
-    assert doc[:4].similarity(other) == pytest.approx(1, abs=1e-5)
-    assert doc[1].similarity(other[1]) == pytest.approx(1, abs=1e-5)
-    assert doc.similarity(other) < 0.9999
 
 
 def test_batches_give_the_same_vectors(pipeline):
@@ -113,20 +104,6 @@ def test_vectors_of_serialized_documents_are_restored(pipeline):
     assert_same_vectors(doc.copy(), doc)
     empty = restore_vectors(Doc(nlp.vocab).from_bytes(nlp("").to_bytes(exclude=["user_hooks"])))
     assert empty.vector.shape == doc.vector.shape
-
-
-def test_documents_of_a_doc_bin_have_vectors_only_with_their_user_data(pipeline):
-    nlp, doc = pipeline, pipeline(REPEATED)
-    (without,) = DocBin(docs=[doc]).get_docs(nlp.vocab)
-    doc.user_data["tensor"] = doc.tensor
-    data = DocBin(docs=[doc], store_user_data=True).to_bytes()
-    (loaded,) = DocBin().from_bytes(data).get_docs(nlp.vocab)
-
-    message = r"`doc.tensor` must have one row for each of 10 tokens.*DocBin"
-    with pytest.raises(ValueError, match=message):
-        restore_vectors(without)
-    loaded.tensor = loaded.user_data["tensor"]
-    assert_same_vectors(restore_vectors(loaded), doc)
 
 
 @pytest.mark.more

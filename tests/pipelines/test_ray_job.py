@@ -2,7 +2,6 @@
 
 import threading
 import time
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -140,12 +139,3 @@ def test_errors_name_a_missing_model_and_the_file_and_line_of_bad_text(
     (tmp_path / "b.txt").write_text("a\n")
     with pytest.raises(FileNotFoundError, match="no_model"):
         embed_with_ray("no_model", tmp_path / "b.txt", tmp_path / "out")
-
-
-def test_without_a_cluster_the_error_says_how_to_start_one(tmp_path, monkeypatch):
-    (tmp_path / "a.txt").write_text("a\n")
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", Mock(side_effect=ConnectionError("no running Ray instance")))
-
-    with pytest.raises(ConnectionError, match=r"no Ray cluster at 'auto'.*ray start --head"):
-        embed_with_ray("small-en", tmp_path / "a.txt", tmp_path / "out")

@@ -118,14 +118,6 @@ def test_loss_matches_the_reference_formula(model):
     np.testing.assert_allclose(loss, np.mean(expected), rtol=1e-5)
 
 
-def test_null_score_starts_at_minus_one_and_gru_weights_start_small():
-    model = new_model("bidaf")
-
-    assert model.null_score == -1
-    assert 0 < np.abs(model.encoder.forward.kernel).max() <= 0.1
-    assert not np.any(model.encoder.forward.bias)
-
-
 def test_invalid_targets_are_refused(model):
     scores = model(TEXTS)
 

@@ -11,7 +11,6 @@ from reference import coreference as reference
 from task_models import (
     KINDS,
     WORDS,
-    documents,
     embeddings,
     padded,
     reference_weights,
@@ -248,39 +247,6 @@ def test_each_dropout_is_active_only_in_training():
             layer.dropout_rate = layer.dropout.rate
         assert abs(loss(training=True) - without) > 1e-3, one.path
         np.testing.assert_array_equal(loss(training=False), without)
-
-
-def test_the_mean_loss_of_an_unknown_number_of_documents_is_right(model):
-    model.compile()
-    losses = [model.per_example_loss(y, model(inputs)) for inputs, y in documents()]
-    with pytest.warns(UserWarning, match="ran out of data"):  # Keras
-        found = model.evaluate(documents().filter(lambda *document: True), verbose=0)
-    np.testing.assert_allclose(found, np.mean(losses), rtol=1e-5)
-
-
-def test_speakers_may_be_lists_arrays_or_tensors_of_strings(model):
-    sentences = some_document((3, 5))
-    speakers = [["", "Ann", "Ann"], ["서", "", "", "Ann", ""]]
-    of_lists = model({"tokens": sentences, "speakers": speakers})
-
-    table = [row + [""] * (5 - len(row)) for row in speakers]
-    for others in (tf.ragged.constant(speakers), np.array(table, object), tf.constant(table)):
-        found = model({"tokens": sentences, "speakers": others, "genre": [""]})
-        np.testing.assert_array_equal(found["antecedent_scores"], of_lists["antecedent_scores"])
-    unknown = model({"tokens": sentences, "speakers": [[""], []]})["antecedent_scores"]
-    np.testing.assert_array_equal(unknown, model(sentences)["antecedent_scores"])
-    assert np.abs(unknown - of_lists["antecedent_scores"]).max() > 1e-3
-
-
-def test_mixed_precision_has_a_finite_loss():
-    model = new_model(dtype="mixed_bfloat16", mention_loss=1.0)
-    with tf.GradientTape() as tape:
-        outputs = model(some_document(), training=True)
-        loss = model.per_example_loss(np.array([[0, 1, 0], [4, 4, 0]]), outputs)
-
-    assert outputs["antecedent_scores"].dtype == tf.float32
-    assert np.isfinite(loss)
-    assert all(gradient is not None for gradient in tape.gradient(loss, model.trainable_variables))
 
 
 def test_invalid_inputs_are_refused(model):

@@ -125,12 +125,6 @@ def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm
         assert both.propositions([""]) == [[]]
 
 
-def test_plain_sentences_need_a_tagger_of_predicates():
-    model = new_model("srl")
-    with pytest.raises(ValueError, match=r"label V\. Labels: O, B-X, I-X"):
-        PropositionTagger(new_model("tagger"), model)
-
-
 def test_invalid_inputs_are_refused(random_model):
     model = random_model("none")
 
@@ -139,7 +133,5 @@ def test_invalid_inputs_are_refused(random_model):
             model((["the cat", "ein"], [1, predicate]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be the index of a token of its"):
         model.tag((["the cat", "ein"], [1, 1]))  # in a graph
-    with pytest.raises(ValueError, match=r"one predicate for each sentence.*: 1, 2"):
-        model((["the cat", "ein"], [0]))
     with pytest.raises(ValueError, match=r"predicate must be int32 of shape \(None,\)"):
         model((["the cat"], [[0]]))

@@ -59,8 +59,6 @@ class AntecedentScores(layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if max_antecedents < 1:
-            raise ValueError(f"`max_antecedents` must be at least 1. Received: {max_antecedents!r}")
         self.settings = {
             "max_antecedents": max_antecedents,
             "hidden_units": hidden_units,

@@ -277,13 +277,9 @@ class CoreferenceModel(TaskModel):
         return self.decoded({**outputs[0], "antecedent_scores": links}, inputs)
 
     def entities(self, inputs: Any) -> list[list[tuple[int, int]]]:
-        """Predicts the entities of a document.
+        """Predicts the mentions of each entity, `(first, last)` token of the document, from 0.
 
-        Args:
-            inputs: see the call.
-
-        Returns:
-            The mentions of each entity, `(first, last)` token, as positions in the document from 0.
+        `inputs`: see the call.
         """
         return self.predict_lists(inputs)
 
@@ -315,15 +311,9 @@ def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:
         int32 (token, width): the entity, the greatest one of several; -1 for none.
 
     Raises:
-        ValueError: `y` has another type or shape, a mention is not in the document, or an entity
+        ValueError: `y` has another shape, a mention is not in the document, or an entity
             is negative.
     """
-    y = tf.convert_to_tensor(y)
-    if not y.dtype.is_integer or not y.shape.is_compatible_with((None, 3)):
-        raise ValueError(
-            "`y` must be int (mention, 3): first token, last token and entity. Received: "
-            f"{y.dtype.name} of shape {tuple(y.shape)}."
-        )
     y = tf.ensure_shape(tf.cast(y, tf.int32), (None, 3))
     first, last, entity = tf.unstack(y, axis=1)
     is_mention = (first >= 0) & (first <= last) & (last < num_tokens) & (entity >= 0)

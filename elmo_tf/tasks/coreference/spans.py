@@ -57,9 +57,8 @@ class SpanScores(layers.Layer):
         self, max_width: int, hidden_units: int, feature_dim: int, dropout: float, **kwargs
     ):
         super().__init__(**kwargs)
-        for name, size in (("max_width", max_width), ("feature_dim", feature_dim)):
-            if size < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {size!r}")
+        if max_width < 1:
+            raise ValueError(f"`max_width` must be at least 1. Received: {max_width!r}")
         self.settings = {
             "max_width": max_width,
             "hidden_units": hidden_units,

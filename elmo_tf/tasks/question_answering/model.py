@@ -183,26 +183,19 @@ class BiDAF(TaskModel):
         return self.self_projection(ops.concatenate([aligned, hidden, aligned * hidden], axis=-1))
 
     def per_example_loss(self, y, outputs, inputs=None):
-        y = self._checked_spans(y, outputs, inputs)
-        scores = tf.cast(outputs, tf.float32)
-        losses = keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
-        return tf.reduce_sum(losses, axis=-1)  # of the first and of the last token
-
-    def _checked_spans(self, y: Any, outputs: Any, inputs: Any) -> tf.Tensor:
-        """`y`, checked in the graph against the tokens of the passages."""
         y = tf.ensure_shape(tf.cast(y, tf.int32), (None, 2))
         first, last = y[:, 0], y[:, 1]
-        if inputs is None:
-            lengths = tf.fill(tf.shape(last), tf.shape(outputs)[-1])
-        else:
-            mask = is_token(self.named_inputs(inputs)["passage"])
-            lengths = tf.math.count_nonzero(mask, axis=1, dtype=tf.int32)
+        scores = tf.cast(outputs, tf.float32)
+        is_real = scores[:, 0] > MASKED_SCORE / 2  # (batch, token)
+        lengths = tf.math.count_nonzero(is_real, axis=1, dtype=tf.int32)
         is_inside = tf.reduce_all((first >= 0) & (first <= last) & (last < lengths))
         message = (
             "`y` must be the first and the last token of each answer, within its passage. "
             "Tokens of the passages, first and last tokens"
         )
-        return checked(y, is_inside, message, lengths, first, last)
+        y = checked(y, is_inside, message, lengths, first, last)
+        losses = keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
+        return tf.reduce_sum(losses, axis=-1)  # of the first and of the last token
 
     def decoded(self, outputs, inputs):
         """See `TaskModel`.
@@ -220,13 +213,9 @@ class BiDAF(TaskModel):
         return {**places, "probability": probability, "answer": answer}
 
     def answer_spans(self, inputs: Any) -> list[tuple[int, int]]:
-        """Predicts the first and the last token of each answer.
+        """Predicts the first and the last token of each answer; (0, 0) without tokens.
 
-        Args:
-            inputs: see the call.
-
-        Returns:
-            A pair per example. (0, 0) for a passage without tokens.
+        `inputs`: see the call.
         """
         return self.predict_lists(inputs)
 

@@ -82,9 +82,8 @@ def load_predicate_tagger(
     """
     if not all(map(has_predicate_tagger, workdirs)):
         raise ValueError(
-            "This model labels the roles of given predicates only: it has no tagger that finds "
-            "predicates in plain sentences. Repeat `elmo-tf task train` of its work directory with "
-            "--resume, which trains the missing tagger, or pass columns with predicates."
+            "This model has no tagger that finds predicates in plain sentences. Repeat `elmo-tf "
+            "task train` of its work directory with --resume, or pass columns with predicates."
         )
     models = load_models([Path(each, PREDICATES_FOLDER) for each in workdirs], bilm)
     return Ensemble(models, list(map(os.fspath, workdirs))) if workdirs[1:] else models[0]
@@ -97,17 +96,9 @@ class PropositionTagger:
         predicate_tagger: a tagger whose label `V` marks the predicates, or an ensemble of them.
         role_tagger: an `SRLTagger`, or an ensemble of them. If both models have the same biLM, it
             is computed once.
-
-    Raises:
-        ValueError: the predicate tagger has no label `V`.
     """
 
     def __init__(self, predicate_tagger: Tagger | Ensemble, role_tagger: SRLTagger | Ensemble):
-        if PREDICATE not in predicate_tagger.labels:
-            raise ValueError(
-                f"A tagger of predicates must have the label {PREDICATE}. "
-                f"Labels: {', '.join(predicate_tagger.labels)}."
-            )
         self.predicate_tagger = predicate_tagger
         self.role_tagger = role_tagger
         self._share_bilm = predicate_tagger.bilm_digest == role_tagger.bilm_digest
@@ -214,14 +205,9 @@ def found_scores(
     found: Iterable[Proposition],
     predicted: Iterable[Sequence[str] | None],
 ) -> dict[str, Any]:
-    """The scores of predicted roles of the predicates that are found in the sentences of examples.
+    """Scores the predicted tags of the propositions that are found in the sentences of examples.
 
-    Args:
-        examples: the gold propositions.
-        found: the propositions of their sentences, see `with_predicates`.
-        predicted: the tags of these.
-
-    Returns: see `found_role_scores`.
+    `found`: see `with_predicates`. Returns: see `found_role_scores`.
     """
     pairs = zip(found, predicted, strict=True)
     propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]

@@ -67,22 +67,6 @@ def test_brackets_of_an_entity_nest_as_a_stack_across_sentences(file):
     assert document.entities == [[(0, 3), (1, 2), (3, 4)], [(1, 3)]]
 
 
-def test_a_mention_that_stands_twice_is_kept_once_in_each_entity(file):
-    (document,) = read_documents(file(columns("(3|(3|(5", "3)|3)|5)", "(3)|(3)")))
-
-    assert document.entities == [[(0, 1)], [(0, 1), (2, 2)]]
-
-
-def test_a_column_has_brackets_for_each_token_of_each_sentence():
-    entities = [[(0, 3), (1, 2), (3, 4)], [(1, 3)], [(1, 1), (5, 5)]]
-    sentences = [["a", "b", "c", "d", "e"], ["f", "g"]]
-
-    assert coreference_column(entities, sentences) == [
-        ["(0", "(1|(0|(2)", "0)", "1)|0)|(0", "0)"],
-        ["(2)", "-"],
-    ]
-
-
 def test_reading_a_written_column_gives_the_same_entities(file):
     draw = random.Random(11)
     for _ in range(300):

@@ -54,14 +54,6 @@ def test_each_layout_has_a_proposition_per_predicate(file, name):
     assert propositions[0].tokens is propositions[1].tokens
 
 
-def test_a_hyphen_in_the_column_of_lemmas_is_no_lemma(file):
-    (proposition,) = read_propositions(
-        file(PROPBANK.replace("love\tlove.01\t(V*)\t*", "-\tlove.01\t(V*)\t*"))
-    )[:1]
-
-    assert (proposition.predicate, proposition.lemma) == (2, "")
-
-
 def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
     """In PropBank, column 2 could be that of CoNLL-2005's lemmas: all of seven tokens have one."""
     rows = [f"a\t0\t{i}\tw\tNN\t*\t-\t-\t*" for i in range(7)]
