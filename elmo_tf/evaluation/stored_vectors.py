@@ -21,7 +21,7 @@ from elmo_tf.files import atomic_file
 from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress_over
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.tasks.word_vectors import read_word_vectors
+from elmo_tf.tasks.reading import read_word_vectors
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import FileSentence
 

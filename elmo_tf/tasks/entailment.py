@@ -127,7 +127,7 @@ class Entailment(Task):
     def _read(self, path, config, known):
         return read_pairs(path, known)
 
-    def read_inputs(self, path, config, known, format=None, token_column=None):
+    def read_inputs(self, path, config, format=None, token_column=None):
         return read_pairs(path, is_labeled=False)
 
     def texts(self, example):

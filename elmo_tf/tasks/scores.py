@@ -36,9 +36,7 @@ def span_scores(
         (set(spans_of(tags, scheme)), set(spans_of(others, scheme)))
         for tags, others in zip(gold, predicted, strict=True)
     ]
-    counts = _counts_by_label(pairs)
-    types = {name: _scores(*counts[name], name="spans") for name in sorted(counts)}
-    return {**_scores(*_total(counts), name="spans"), "types": types}
+    return _scores_of_labels(_counts_by_label(pairs), "spans")
 
 
 def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
@@ -102,8 +100,11 @@ def _counts_by_label(pairs: Iterable[tuple[set[Any], set[Any]]]) -> dict[str, _C
     return {name: (correct[name], gold[name], predicted[name]) for name in gold | predicted}
 
 
-def _total(counts: Mapping[str, _Counts]) -> _Counts:
-    return tuple(map(sum, zip((0, 0, 0), *counts.values(), strict=True)))
+def _scores_of_labels(counts: Mapping[str, _Counts], name: str) -> dict[str, Any]:
+    """The scores of all items, and of those of each label as "types"."""
+    total = map(sum, zip((0, 0, 0), *counts.values(), strict=True))
+    types = {label: _scores(*counts[label], name=name) for label in sorted(counts)}
+    return {**_scores(*total, name=name), "types": types}
 
 
 def _scores(correct: int, gold: int, predicted: int, name: str) -> dict[str, float]:
@@ -199,10 +200,9 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
     verbs = counts.pop(_VERB, (0, 0, 0))
     perfect = sum(all(each.label == _VERB for each in ours ^ theirs) for ours, theirs in pairs)
     return {
-        **_scores(*_total(counts), name="arguments"),
+        **_scores_of_labels(counts, "arguments"),
         "perfect_propositions": perfect / max(len(pairs), 1),
         "propositions": len(pairs),
-        "types": {name: _scores(*counts[name], name="arguments") for name in sorted(counts)},
         _VERB: _scores(*verbs, name="arguments"),
     }
 

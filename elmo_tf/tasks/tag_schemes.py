@@ -5,8 +5,6 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from elmo_tf.text.sentence_files import is_utf_8
-
 OUTSIDE = "O"
 _LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL"}
 SCHEMES = tuple(_LETTERS)
@@ -90,12 +88,10 @@ def converted(tags: Sequence[str], source: str, target: str) -> list[str]:
     return tags_of(spans_of(tags, source), len(tags), target)
 
 
-def check_known_tags(tags: Sequence[str], known: Collection[str] | None = None) -> None:
-    """Checks that tags are valid UTF-8 and, unless `known` is None, known."""
+def check_known_tags(tags: Sequence[str], known: Collection[str]) -> None:
+    """Checks that tags are known."""
     for position, tag in enumerate(tags):
-        if not is_utf_8(tag):
-            raise TokenError(position, f"the tag is not valid UTF-8: {tag!r}.")
-        if known is not None and tag not in known:
+        if tag not in known:
             message = f"unknown tag {tag!r}. Known tags: {', '.join(known)}."
             raise TokenError(position, message)
 

@@ -13,10 +13,10 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.batches import Batches, Layers
 from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.reading import read_word_vectors
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.token_vectors import CharacterEmbedding, WordEmbedding, word_counts
-from elmo_tf.tasks.word_vectors import read_word_vectors
 from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import FileSentence, is_utf_8, sentence_reader
 
@@ -66,7 +66,6 @@ class Task(abc.ABC):
         self,
         path: str,
         config: TaskConfig,
-        known: Collection[str],
         format: str | None = None,
         token_column: int | None = None,
     ) -> list[Any]:
@@ -77,7 +76,6 @@ class Task(abc.ABC):
         Args:
             path: the file.
             config: the settings of the run.
-            known: the labels of the model, to recognize a labeled file.
             format, token_column: see `sentence_reader`.
         """
         return file_sentences(path, format, token_column)
@@ -115,7 +113,8 @@ class Task(abc.ABC):
 
     def target(self, model: TaskModel, example: Any) -> Any:
         """The gold label or tags of an example as ids, see `Batches`."""
-        return model.label_ids([self.gold(example)])[0]
+        gold = self.gold(example)
+        return model.label_ids(gold) if isinstance(gold, list) else model.label_ids([gold])[0]
 
     def training_batches(
         self, model: TaskModel, examples: Sequence[Any], config: TaskConfig, layers: Layers | None

@@ -7,7 +7,7 @@ import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.evaluation.stored_vectors import mean_vectors
-from elmo_tf.tasks.word_vectors import read_word_vectors
+from elmo_tf.tasks.reading import read_word_vectors
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 

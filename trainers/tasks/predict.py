@@ -114,13 +114,13 @@ def predict_task(
         ValueError: the input is wrong; the message names the line.
     """
     workdirs = _as_list(workdir)
-    config, labels = read_runs(*workdirs)
+    config, _ = read_runs(*workdirs)
     task = TASKS[config.task]()
     refuse_file(output, overwrite)
     input, columns = os.fspath(input), (format, token_column)
     if (format or format_of(input)) in TOKEN_COLUMNS:
         columns = format or config.format, token_column or config.token_column
-    examples = task.read_inputs(input, config, labels, *columns)
+    examples = task.read_inputs(input, config, *columns)
     texts = (text for example in examples for text in task.texts(example))
     collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
     if config.task == "srl":

@@ -44,10 +44,10 @@ class Classification(Task):
     def _read(self, path, config, known):
         return read_labeled(path, *_columns(config), known)
 
-    def read_inputs(self, path, config, known, format=None, token_column=None):
+    def read_inputs(self, path, config, format=None, token_column=None):
         if is_table(path) and format is None:
             return read_labeled(path, *_columns(config), is_labeled=False)
-        return super().read_inputs(path, config, known, format, token_column)
+        return super().read_inputs(path, config, format, token_column)
 
 
 def _columns(config: TaskConfig) -> list[str | int]:
@@ -154,11 +154,9 @@ def read_sentiment(
             if is_binary and label == "2":
                 continue
             with naming_line(path, line):
-                if is_binary and label not in _POLARITIES:
-                    raise ValueError(
-                        f"binary labels need the labels 0 to 4 in the file. Received: {label!r}"
-                    )
-                label = _POLARITIES[label] if is_binary else label
+                if is_binary:
+                    check_label(label, _POLARITIES)
+                    label = _POLARITIES[label]
                 check_label(label, known)
             texts.append(LabeledText(tokens, sys.intern(label)))
     return not_empty(path, texts)

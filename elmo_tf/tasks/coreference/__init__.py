@@ -63,7 +63,7 @@ class Coreference(Task):
     def _read(self, path, config, known):
         return read_documents(path)
 
-    def read_inputs(self, path, config, known, format=None, token_column=None):
+    def read_inputs(self, path, config, format=None, token_column=None):
         has_marks = first_line(path).startswith("#begin")
         is_text = not has_marks if format is None else format == "text"
         if not is_text:

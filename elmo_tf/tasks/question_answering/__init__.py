@@ -69,7 +69,7 @@ class QuestionAnswering(Task):
                 raise ValueError(f"{path}, question {question.id!r} has no answer.")
         return questions
 
-    def read_inputs(self, path, config, known, format=None, token_column=None):
+    def read_inputs(self, path, config, format=None, token_column=None):
         return read_questions(path)
 
     def texts(self, example):

@@ -15,7 +15,6 @@ from elmo_tf.tasks.tag_schemes import (
     TokenError,
     bio_of_brackets,
     brackets_of_bio,
-    check_known_tags,
     scheme_tags,
     span_types,
 )
@@ -71,7 +70,7 @@ class SemanticRoles(Task):
         # Roles that the model does not know are allowed, and count as missed.
         return read_propositions(path)
 
-    def read_inputs(self, path, config, known, format=None, token_column=None):
+    def read_inputs(self, path, config, format=None, token_column=None):
         """Reads columns with roles, whose predicates are kept, or plain sentences."""
         name = format or format_of(path)
         if name == "conll" or (format is None and _is_row(first_line(path))):
@@ -92,9 +91,6 @@ class SemanticRoles(Task):
     def labels(self, examples):
         tags = (tag for example in examples for tag in example.tags)
         return scheme_tags(span_types(tags), "BIO")
-
-    def target(self, model, example):
-        return model.label_ids(example.tags)
 
     def predict(self, model, inputs, examples):
         """The tags of each proposition; None for a sentence without a predicate."""
@@ -251,7 +247,6 @@ def _proposition(
     """The proposition whose roles are in a column, counted from 1. Raises a `TokenError`."""
     try:
         tags = bio_of_brackets([row.fields[column - 1] for row in rows])
-        check_known_tags(tags)
     except TokenError as error:
         raise TokenError(error.position, f"column {column}: {error}") from None
     lemma = rows[predicate].fields[layout.lemma - 1]

@@ -46,9 +46,6 @@ class Tagging(Task):
     def labels(self, examples):
         return sorted({tag for example in examples for tag in example.tags})
 
-    def target(self, model, example):
-        return model.label_ids(example.tags)
-
     def scores(self, gold, predicted):
         return tag_scores(gold, predicted)
 
@@ -150,7 +147,8 @@ def read_tagged(
         of_tags = tag_column or max(last_column(path, rows, first), token_column + 1)
         tags = column(path, rows, of_tags, "tag")
         with naming_row(path, rows):
-            check_known_tags(tags, known)
+            if known is not None:
+                check_known_tags(tags, known)
             if scheme is not None:
                 tags = converted(tags, scheme, target_scheme)
         tokens = column(path, rows, token_column, "token")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from elmo_tf.tasks.word_vectors import read_word_vectors
+from elmo_tf.tasks.reading import read_word_vectors
 from nested_arrays import assert_close
 
 LINES = ["the 0.5 -1 2e-1", "cat 1 2 3", ". . . 4 5 6", "größe 0 0 1"]

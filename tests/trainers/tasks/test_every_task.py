@@ -163,7 +163,7 @@ def test_sentences_and_columns_are_told_apart(content, name, predicates, tmp_pat
     srl = TASKS["srl"]()
     (tmp_path / name).write_text(content)
 
-    examples = srl.read_inputs(str(tmp_path / name), config_of("srl"), [])
+    examples = srl.read_inputs(str(tmp_path / name), config_of("srl"))
 
     assert [example.predicate for example in examples] == predicates
     if -1 in predicates:

@@ -89,18 +89,14 @@ def test_a_run_killed_at_any_time_resumes_to_the_scores_of_an_uninterrupted_run(
     assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
 
 
-def test_a_work_directory_in_use_is_refused_before_a_file_changes(run, workdir, tmp_path):
+def test_a_work_directory_in_use_is_refused_before_a_file_changes(run, workdir):
     """`test_workdir.py` of pretraining, which has the same work directories, has more cases."""
-    (workdir / "state.npz").rename(tmp_path / "state.npz")
     before = {path: path.stat().st_mtime_ns for path in workdir.iterdir()}
     with pytest.raises(FileExistsError, match=r"run already holds a training run\. Add --resume"):
         run("ner", workdir, has_elmo=False)
-    with pytest.raises(FileExistsError, match=r"no save to resume from\. .*\(overwrite=True"):
-        run("ner", workdir, has_elmo=False, resume=True)
     with pytest.raises(ValueError, match="`max_width` must be at least 1"):
         run("coref", workdir, batch_size=32, model_options=("max_width=0",), overwrite=True)
     assert {path: path.stat().st_mtime_ns for path in workdir.iterdir()} == before
-    (tmp_path / "state.npz").rename(workdir / "state.npz")
     with pytest.raises(ValueError, match=r"dropout was 0\.0"):
         run("ner", workdir, has_elmo=False, dropout=0.5, resume=True)
     with (
