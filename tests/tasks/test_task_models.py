@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier
-from elmo_tf.tasks.tag_schemes import spans_of
 from nested_arrays import assert_close
 from task_models import (
     KINDS,
@@ -39,18 +38,6 @@ def shared_model(bilm):
         return new_model(kind, bilm, "input" if kind == "coref" else "both")
 
     return model
-
-
-def check_same_rows(rows, expected):
-    """Compares rows, which may have different padding, with an array."""
-    for row, wanted in zip(map(np.asarray, rows), np.asarray(expected), strict=True):
-        wanted = np.asarray(wanted)
-        row = row[(*map(slice, wanted.shape), ...)]
-        wanted = wanted[(*map(slice, row.shape), ...)]
-        if row.dtype.kind == "f":
-            np.testing.assert_allclose(row, wanted, atol=1e-5)
-        else:
-            np.testing.assert_array_equal(row, wanted)
 
 
 def with_layers(model, bilm, inputs):
@@ -276,12 +263,3 @@ def test_float16_has_a_finite_loss_for_empty_texts(kind):
         passages, y = passages[:2], y[:2]  # an answer needs a passage
     losses = model.per_example_loss(y, model(some_inputs(kind, passages)))
     assert np.isfinite(losses).all()
-
-
-def test_predicted_tags_follow_the_tag_scheme(shared_model):
-    found = shared_model("tagger").predictions(SENTENCES)
-
-    assert found["sequence_len"].numpy().tolist() == [6, 1, 0, 3]
-    for row, length in zip(found["tags"].numpy(), (6, 1, 0, 3), strict=True):
-        assert not any(row[length:])
-        spans_of([tag.decode() for tag in row[:length]], "BIO")  # raises an error if forbidden

@@ -134,8 +134,6 @@ def test_sweep_prints_a_table_and_its_result_can_be_plotted(
     text = (folder / "sweep.svg").read_text()
     for part in ("share of the training data (%)", ">with ELMo<", ">without ELMo<", "f1 (%)"):
         assert part in text
-    row = {"share": 1, "with": {"mean": 0.5, "deviation": None}}
-    for other in ([], {"metric": "f1", "summary": [{}]}, {"metric": "f1", "summary": []}, row):
-        (folder / "other.json").write_text(json.dumps(other))
-        status, err = plot("other")
-        assert (status, "is not a result of elmo-tf task sweep" in err) == (1, True)
+    (folder / "other.json").write_text(json.dumps({"metric": "f1", "summary": [{}]}))
+    status, err = plot("other")
+    assert (status, "is not a result of elmo-tf task sweep" in err) == (1, True)

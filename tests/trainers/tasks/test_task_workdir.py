@@ -106,15 +106,6 @@ def test_a_work_directory_in_use_is_refused_before_a_file_changes(run, workdir):
         run("ner", workdir, has_elmo=False, epochs=3, resume=True)
 
 
-def test_overwrite_starts_again_and_keeps_other_files(run, workdir):
-    (workdir / "tagged.conll").touch()
-
-    record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
-
-    assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
-    assert (workdir / "tagged.conll").exists()
-
-
 def test_resume_refuses_changed_data_or_a_damaged_state(run, files, tmp_path, workdir):
     (tmp_path / "more.conll").write_text(NER + "\nin O\n")
     settings = {**SMALL, "resume": True}
