@@ -60,26 +60,19 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     Returns:
         "accuracy"; "macro_f1", the mean over labels; "examples", their number; and "labels", the
         precision, recall and F1 of each label.
-
-    Raises:
-        ImportError: scikit-learn is not installed.
     """
-    metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
-    labels = sorted({*gold, *predicted})
-    columns = metrics.precision_recall_fscore_support(
-        gold, predicted, labels=labels, zero_division=0
-    )
-    names = ("precision", "recall", "f1", "examples")
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+    pairs = [({_Label(a)}, {_Label(b)}) for a, b in zip(gold, predicted, strict=True)]
+    labels = _scores_of_labels(_counts_by_label(pairs), "examples")["types"]
     return {
         "accuracy": _accuracy(gold, predicted),
-        "macro_f1": float(columns[2].mean()),
+        "macro_f1": sum(scores["f1"] for scores in labels.values()) / max(len(labels), 1),
         "examples": len(gold),
-        "labels": {
-            label: dict(zip(names, row, strict=True))
-            for label, row in zip(labels, rows, strict=True)
-        },
+        "labels": labels,
     }
+
+
+class _Label(NamedTuple):
+    label: str
 
 
 def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:

@@ -32,13 +32,11 @@ class Task(abc.ABC):
 
     models: the classes of its models by their names in `TaskConfig.model`.
     metric: the score that selects the best epoch; larger is better.
-    packages: the modules of the extra `tasks` that the scores need.
     max_tokens: the limit of `for_training` if the settings have none; None for no limit.
     """
 
     models: ClassVar[Mapping[str, type[TaskModel]]]
     metric: ClassVar[str] = "accuracy"
-    packages: ClassVar[tuple[str, ...]] = ()
     max_tokens: ClassVar[int | None] = None
 
     # Files ─► examples.

@@ -50,17 +50,8 @@ class TaskModel(TextModel):
 
     listed: ClassVar[tuple[str, ...]]
     labels: tuple[str, ...] = ()
+    settings: dict[str, Any]
     shared_settings: ClassVar[tuple[str, ...]] = ()  # which members of an ensemble have in common
-
-    def __init__(
-        self,
-        embeddings: Sequence[keras.layers.Layer],
-        elmo: Elmo | None,
-        placement: str,
-        **kwargs,
-    ):
-        super().__init__(embeddings, elmo, placement, **kwargs)
-        self.settings: dict[str, Any] = {}
 
     @property
     def task_weights(self) -> list[keras.Variable]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from elmo_tf.files import atomic_file, refuse_file
-from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
@@ -56,13 +55,10 @@ def evaluate_task(
         FileNotFoundError: the model or a file is missing.
         ValueError: a file is wrong, or has a label that the model does not know; the message names
             the line.
-        ImportError: the packages of the extra `tasks` are not installed.
     """
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)
     task = TASKS[config.task]()
-    for module in task.packages:
-        require_extra(module, "tasks", "The score of this task")
     examples = task.read(_as_list(files), config, known=labels)
     finds_predicates = config.task == "srl" and all(map(has_predicate_tagger, workdirs))
     if output is not None:

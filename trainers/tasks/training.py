@@ -19,7 +19,6 @@ from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.files import atomic_file
-from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.tasks.batches import Batches, distinct_texts
@@ -65,7 +64,7 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
         ValueError: a file is wrong (the message names the line), or a run is resumed with other
             settings, data or another biLM.
         FloatingPointError: the loss is not finite.
-        ImportError: the packages of the extra `tasks` are not installed.
+        ImportError: "coref" without the extra `tasks`.
         OSError: a file cannot be read or written.
     """
     record = train_model(config, TASKS[config.task]())
@@ -141,8 +140,6 @@ class _Examples(NamedTuple):
 
 
 def _read_examples(config: TaskConfig, task: Task) -> _Examples:
-    for module in task.packages:
-        require_extra(module, "tasks", "The score of this task")
     examples = task.read(config.train, config)
     labels = task.labels(examples)
     kept = task.for_training(examples, config)
@@ -170,7 +167,7 @@ def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
 
 
 def _check_same(workdir: WorkDirectory, now: Mapping[str, Any]) -> None:
-    for name in ("examples", "labels", "data", "bilm"):
+    for name in ("labels", "data", "bilm"):
         if workdir.before.get(name) != now[name]:
             raise ValueError(
                 f"`{name}` changed. Pass the data and the biLM with which {workdir.path} was "

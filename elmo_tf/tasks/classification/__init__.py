@@ -39,7 +39,6 @@ class Classification(Task):
     """One label per text."""
 
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"bcn": BCN, "bilstm": BiLSTMClassifier}
-    packages: ClassVar = ("sklearn.metrics",)
 
     def _read(self, path, config, known):
         return read_labeled(path, *_columns(config), known)

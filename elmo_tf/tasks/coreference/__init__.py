@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.lazy import require_extra
 from elmo_tf.tasks.batches import Batch, Batches, padded_strings
 from elmo_tf.tasks.coreference.model import CoreferenceModel
 from elmo_tf.tasks.reading import naming_row, not_empty
@@ -58,9 +59,9 @@ class Coreference(Task):
 
     models: ClassVar[Mapping[str, type[TaskModel]]] = {"coref": CoreferenceModel}
     metric = "average"
-    packages: ClassVar = ("scipy.optimize",)
 
     def _read(self, path, config, known):
+        require_extra("scipy.optimize", "tasks", "The score of coreference")
         return read_documents(path)
 
     def read_inputs(self, path, config, format=None, token_column=None):
