@@ -10,9 +10,11 @@ import tensorflow as tf
 from absl import logging
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
+from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest
+from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
+from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from elmo_tf.saved_models.server.batching import invalid, status_of
+from elmo_tf.saved_models.server.batching import status_of
 from elmo_tf.saved_models.server.model import ServedModel
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
@@ -44,13 +46,12 @@ class GrpcEndpoint:
             ],
             maximum_concurrent_rpcs=_MAX_REQUESTS,
         )
-        metadata_request = get_model_metadata_pb2.GetModelMetadataRequest
-        status_request = get_model_status_pb2.GetModelStatusRequest
-        for service, name, request_type, function in (
-            (_PREDICTIONS, "Predict", predict_pb2.PredictRequest, self._predict),
-            (_PREDICTIONS, "GetModelMetadata", metadata_request, lambda r, _: model.metadata(r)),
-            (_MODELS, "GetModelStatus", status_request, lambda r, _: model.status(r)),
+        for service, request_type, function in (
+            (_PREDICTIONS, PredictRequest, self._predict),
+            (_PREDICTIONS, GetModelMetadataRequest, lambda r, _: model.metadata(r.model_spec)),
+            (_MODELS, GetModelStatusRequest, lambda r, _: model.status(r.model_spec)),
         ):
+            name = request_type.DESCRIPTOR.name.removesuffix("Request")
             handlers = {name: self._handler(request_type, function)}
             handler = grpc.method_handlers_generic_handler(service, handlers)
             self._server.add_generic_rpc_handlers([handler])
@@ -71,9 +72,7 @@ class GrpcEndpoint:
         self._server.stop(None)  # ends streams, which last until clients close them
         stopped.wait()
 
-    def _predict(
-        self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
-    ) -> predict_pb2.PredictResponse:
+    def _predict(self, request: PredictRequest, context: grpc.ServicerContext) -> PredictResponse:
         spec = request.model_spec
         with self._model.counted(spec.name, "GRPC"), self._model.version(spec) as version:
             return version.answer(request, context.is_active)
@@ -92,7 +91,9 @@ class GrpcEndpoint:
             if not context.add_callback(self._count_end):
                 self._count_end()
             try:
-                return function(_parsed(request_type, content), context).SerializeToString()
+                return function(request_type.FromString(content), context).SerializeToString()
+            except DecodeError as error:
+                status = grpc.StatusCode.INVALID_ARGUMENT, f"Cannot parse the request: {error}"
             except Exception as error:
                 if not isinstance(error, tf.errors.OpError):
                     logging.exception("A request failed.")
@@ -105,10 +106,3 @@ class GrpcEndpoint:
         with self._changed:
             self._num_running -= 1
             self._changed.notify_all()
-
-
-def _parsed(request_type: type[Message], content: bytes) -> Message:
-    try:
-        return request_type.FromString(content)
-    except DecodeError as error:
-        raise invalid(f"Cannot parse the request: {error}") from error

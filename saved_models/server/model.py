@@ -156,10 +156,10 @@ class ServedModel:
             self._requests.labels(name, code.name).inc()
 
     def metadata(
-        self, request: get_model_metadata_pb2.GetModelMetadataRequest
+        self, spec: model_pb2.ModelSpec
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Answers `PredictionService.GetModelMetadata`."""
-        with self.version(request.model_spec) as version:
+        with self.version(spec) as version:
             response = get_model_metadata_pb2.GetModelMetadataResponse(
                 model_spec={"name": self.name, "version": {"value": version.number}}
             )
@@ -168,11 +168,9 @@ class ServedModel:
             )
         return response
 
-    def status(
-        self, request: get_model_status_pb2.GetModelStatusRequest
-    ) -> get_model_status_pb2.GetModelStatusResponse:
+    def status(self, spec: model_pb2.ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
         """Answers `ModelService.GetModelStatus`."""
-        with self.version(request.model_spec) as version:
+        with self.version(spec) as version:
             # Set even to its defaults, so that `status` is present in the answer.
             status = {"error_code": 0, "error_message": ""}
             loaded = Status(version=version.number, state=Status.AVAILABLE, status=status)

@@ -39,7 +39,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
+from tensorflow_serving.apis import model_pb2
 
 from elmo_tf.saved_models.server.batching import Limits, invalid, status_of
 from elmo_tf.saved_models.server.model import ServedModel
@@ -101,12 +101,13 @@ class RestEndpoint:
         self._pool.shutdown(wait=False)
 
     def _application(self) -> Starlette:
+        model = self._model
         routes = [
             Route("/monitoring/prometheus/metrics", self._metrics),  # TF Serving's default
             Route("/model.json", self._model_name),
             Route(f"{_MODEL}:predict", self._endpoint(self._predict), methods=["POST"]),
-            Route(f"{_MODEL}/metadata", self._endpoint(self._metadata)),
-            Route(_MODEL, self._endpoint(self._status)),
+            Route(f"{_MODEL}/metadata", self._endpoint(lambda spec, *_: model.metadata(spec))),
+            Route(_MODEL, self._endpoint(lambda spec, *_: model.status(spec))),
             Mount("/", StaticFiles(directory=_PAGE, html=True)),
         ]
         return Starlette(
@@ -117,12 +118,19 @@ class RestEndpoint:
         )
 
     def _endpoint(
-        self, answer: Callable[[model_pb2.ModelSpec, bytes, Callable[[], bool]], dict[str, Any]]
+        self, answer: Callable[[model_pb2.ModelSpec, bytes, Callable[[], bool]], Any]
     ) -> Callable[[Request], Awaitable[Response]]:
         """Calls `answer` in a thread, with the model, the body, and whether the client waits."""
 
         def encoded_answer(*arguments: Any) -> bytes:
-            content = json.dumps(answer(*arguments), ensure_ascii=False)
+            content = answer(*arguments)
+            if isinstance(content, Message):
+                content = json_format.MessageToDict(
+                    content,
+                    preserving_proto_field_name=True,
+                    always_print_fields_with_no_presence=True,
+                )
+            content = json.dumps(content, ensure_ascii=False)
             return content.encode("utf-8", "surrogateescape")
 
         async def endpoint(request: Request) -> Response:
@@ -161,14 +169,6 @@ class RestEndpoint:
                 outputs = version.predict(name, inputs, is_awaited=is_awaited)
             return _response(document, outputs)
 
-    def _metadata(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
-        request = get_model_metadata_pb2.GetModelMetadataRequest(model_spec=spec)
-        return _as_dict(self._model.metadata(request))
-
-    def _status(self, spec: model_pb2.ModelSpec, *_: Any) -> dict[str, Any]:
-        request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec)
-        return _as_dict(self._model.status(request))
-
     async def _metrics(self, request: Request) -> Response:
         content = prometheus_client.generate_latest(self._model.registry)
         return Response(content, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
@@ -185,12 +185,6 @@ async def _on_error(request: Request, error: Exception) -> Response:
     else:
         status, message = error.status_code, error.detail
     return JSONResponse({"error": message}, status)
-
-
-def _as_dict(message: Message) -> dict[str, Any]:
-    return json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
