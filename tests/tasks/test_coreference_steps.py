@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks.coreference.antecedents import antecedent_loss, antecedents_of, entities_of
+from elmo_tf.tasks.coreference.antecedents import antecedent_loss, antecedents_of
 from elmo_tf.tasks.coreference.spans import candidates, kept_spans
 from reference import coreference as reference
 
@@ -40,32 +40,6 @@ def test_kept_spans_match_the_reference_loop(max_width):
 
         kept = reference.kept_spans(by_span, num_spans)
         assert [(each // max_width, each // max_width + each % max_width) for each in found] == kept
-
-
-def random_antecedent_scores(rng, num_spans, max_antecedents):
-    scores = rng.normal(size=(num_spans, 1 + max_antecedents)).astype(np.float32)
-    scores[:, 0] = rng.choice([0, 1.5])
-    exists = antecedents_of(tf.range(num_spans), max_antecedents).numpy() >= 0
-    scores[:, 1:] = np.where(exists, scores[:, 1:], -1e9)
-    return scores, [row[: 1 + count.sum()] for row, count in zip(scores, exists, strict=True)]
-
-
-def test_entities_are_built_from_the_best_antecedents():
-    rng = np.random.default_rng(0)
-    for _ in range(40):
-        num_spans, max_antecedents = rng.integers(0, 30), rng.integers(1, 12)
-        scores, rows = random_antecedent_scores(rng, num_spans, max_antecedents)
-        mention_scores = rng.normal(size=num_spans)
-        spans = [(index, index) for index in range(num_spans)]
-        for singletons in (False, True):
-            is_mention = (mention_scores > 0) & singletons
-            found = entities_of(tf.constant(scores), tf.constant(is_mention)).numpy()
-
-            wanted = np.full(num_spans, -1)
-            entities = reference.entities(rows, spans, mention_scores if singletons else None)
-            for number, entity in enumerate(entities):
-                wanted[[first for first, _ in entity]] = number
-            np.testing.assert_array_equal(found, wanted)
 
 
 def test_loss_of_confident_correct_scores_is_zero_with_finite_gradients():

@@ -10,7 +10,6 @@ from elmo_tf.tasks import BiLSTMClassifier
 from task_models import KINDS, SENTENCES, embeddings, new_model, padded, some_inputs, truth
 
 WRONG = [
-    ("srl", {"num_layers": 0}, "`num_layers` must be at least 1. Received: 0"),
     ("tagger", {"dropout": 1.5}, "argument `rate`.* between 0 and 1"),
     ("classifier", {"labels": ["a", "b", "a"]}, "`labels` has duplicates: a, b, a"),
     ("classifier", {"labels": ["caf\udce9"]}, r"A label is not valid UTF-8: 'caf\\udce9'"),

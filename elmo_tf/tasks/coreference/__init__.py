@@ -22,10 +22,8 @@ from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.reading import encode, read_lines
 from elmo_tf.text.sentence_files import Row, fields_of, line_error, warn_of_invalid_utf_8
 
-_PART = "000"  # of documents without parts
 Mention = tuple[int, int]
 
-_NO_BRACKET = "-"
 _NO_VALUES = ("", "-", "_")
 # Columns from 1; the coreference is in the last.
 _TOKEN_COLUMN, _SPEAKER_COLUMN = 4, 10
@@ -65,9 +63,7 @@ class Coreference(Task):
         return read_documents(path)
 
     def read_inputs(self, path, config, format=None, token_column=None):
-        has_marks = first_line(path).startswith("#begin")
-        is_text = not has_marks if format is None else format == "text"
-        if not is_text:
+        if format != "text" and (format or first_line(path).startswith(_BEGIN)):
             return read_documents(path)
         # Documents without names: one sentence per line, an empty line between documents.
         lines = [sentence.tokens for sentence in file_sentences(path, "text", None)]
@@ -97,7 +93,7 @@ class Coreference(Task):
 
     def lines(self, examples, predicted):
         for document, entities in zip(examples, predicted, strict=True):
-            yield f"#begin document ({document.name}); part {document.part or _PART}"
+            yield f"#begin document ({document.name}); part {document.part or '000'}"
             columns = coreference_column(entities, document.sentences)
             for tokens, cells in zip(document.sentences, columns, strict=True):
                 for index, (token, cell) in enumerate(zip(tokens, cells, strict=True)):
@@ -193,8 +189,7 @@ def coreference_column(
                 closing[last].append((-first, f"{index})"))
     # An entity may end where its next mention begins, so brackets close before others open.
     cells = iter(
-        "|".join(text for brackets in (closed, opened) for _, text in sorted(brackets))
-        or _NO_BRACKET
+        "|".join(text for brackets in (closed, opened) for _, text in sorted(brackets)) or "-"
         for closed, opened in zip(closing, opening, strict=True)
     )
     return [[next(cells) for _ in sentence] for sentence in sentences]

@@ -102,7 +102,10 @@ class SemanticRoles(Task):
         return role_scores([tags for tags, _ in pairs], [tags for _, tags in pairs])
 
     def outputs(self, examples, predicted):
-        return {"": self.lines(examples, predicted), ".words": _words(examples)}
+        # The file of roles lacks the tokens.
+        sentences = (group[0].tokens for group in by_sentence(examples))
+        words = (token for tokens in sentences for token in (*tokens, ""))
+        return {"": self.lines(examples, predicted), ".words": words}
 
     def lines(self, examples, predicted):
         tags = iter(predicted)
@@ -132,13 +135,6 @@ def _is_row(line: str) -> bool:
     fields = line.split()
     has_brackets = any(map(BRACKETS.fullmatch, fields[1:])) or fields[1:] == [NO_PREDICATE]
     return not fields or "\t" in line or has_brackets or line.startswith("#begin document")
-
-
-def _words(examples: Sequence[Proposition]) -> Iterable[str]:
-    """The tokens of each sentence, which the file of roles lacks."""
-    for group in by_sentence(examples):
-        yield from group[0].tokens
-        yield ""
 
 
 def _verb(proposition: Proposition) -> str:
@@ -199,7 +195,7 @@ def read_propositions(path: str | os.PathLike) -> list[Proposition]:
         layout = layout or _guessed_layout(path, rows)
         with naming_row(path, rows):
             columns = enumerate(_predicates(rows, layout), start=layout.roles)
-            tokens = _checked_tokens(rows, layout)
+            tokens = [row.fields[layout.token - 1] for row in rows]
             found = [_proposition(rows, layout, tokens, *column) for column in columns]
         sentences.append(tokens)
         propositions += found or [Proposition(tokens, None, [])]
@@ -227,16 +223,16 @@ def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> _Layout:
 
 
 def _predicates(rows: Sequence[Row], layout: _Layout) -> list[int]:
-    """The positions of the predicates, which all rows must have a column for, else `TokenError`."""
+    """The positions of the predicates. A row must have a token, and a column for each of them."""
     names = [row.fields[layout.roleset - 1 : layout.roleset] for row in rows]
     predicates = [position for position, name in enumerate(names) if name != [NO_PREDICATE]]
     width = layout.roles - 1 + len(predicates) + layout.num_after
     for position, row in enumerate(rows):
-        if len(row.fields) != width:
+        if len(row.fields) != width or not row.fields[layout.token - 1]:
             raise TokenError(
                 position,
-                f"{len(row.fields)} columns, but the sentence has {len(predicates)} predicates "
-                f"(column {layout.roleset}), and so {width} columns: {_shown(row)}.",
+                f"no token in column {layout.token}, or not the {width} columns of a sentence with "
+                f"{len(predicates)} predicates (column {layout.roleset}): {_shown(row)}.",
             )
     return predicates
 
@@ -253,14 +249,6 @@ def _proposition(
     # Few distinct strings are repeated often: interning saves memory.
     lemma = "" if lemma == NO_PREDICATE else sys.intern(lemma)
     return Proposition(tokens, predicate, [sys.intern(tag) for tag in tags], lemma)
-
-
-def _checked_tokens(rows: Sequence[Row], layout: _Layout) -> list[str]:
-    tokens = [row.fields[layout.token - 1] for row in rows]
-    if "" in tokens:
-        empty = tokens.index("")
-        raise TokenError(empty, f"no token in column {layout.token}: {_shown(rows[empty])}.")
-    return tokens
 
 
 def _shown(row: Row) -> str:

@@ -76,8 +76,6 @@ class SRLTagger(Tagger):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        if num_layers < 1:
-            raise ValueError(f"`num_layers` must be at least 1. Received: {num_layers!r}")
         self.settings = {
             "units": units,
             "num_layers": num_layers,

@@ -124,8 +124,7 @@ class PropositionTagger:
     def propositions(self, inputs: Any) -> list[list[Proposition]]:
         """The propositions of each sentence, in the order of their predicates.
 
-        Args:
-            inputs: a batch of sentences or lists of tokens, see `TaskModel`.
+        `inputs`: a batch of sentences or lists of tokens, see `TaskModel`.
         """
         inputs = self.predicate_tagger.named_inputs(inputs)
         found = self._compiled(inputs)
@@ -153,9 +152,6 @@ class PropositionTagger:
             "predicate", int32 (batch, proposition), the index of the predicate's token, padded with
             -1; "roles", string (batch, proposition), the BIO tags of the tokens, joined by spaces,
             padded with `""`.
-
-        Raises:
-            TypeError: the sentences are not strings.
         """
         inputs = self.predicate_tagger.named_inputs(inputs)
         tokens = inputs["tokens"]
