@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from elmo_tf.tasks.batches import Batches, distinct_texts
+from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.coreference import Document, DocumentBatches, part_of_document
 from elmo_tf.tasks.text_model import NO_TAG
 from task_models import new_model
@@ -55,12 +55,6 @@ def test_the_dataset_for_fit_has_the_same_batches_as_shuffled(batches):
     for (inputs, targets), batch in zip(dataset, expected, strict=True):
         np.testing.assert_array_equal(inputs["tokens"], batch.inputs["tokens"])
         np.testing.assert_array_equal(targets, batch.targets)
-
-
-def test_distinct_texts_keeps_each_sentence_once():
-    texts = distinct_texts([(["a", "b"], ["c"]), (["c"], ["a b"]), (["a", "b"], [])])
-
-    assert texts == {("a", "b"): 0, ("c",): 1, ("a b",): 2, (): 3}
 
 
 def test_one_of_several_targets_is_drawn():

@@ -165,25 +165,6 @@ def test_all_weights_except_those_of_the_bilm_get_a_gradient(kind, shared_model,
     assert of_bilm.isdisjoint(variable.path for variable in model.trainable_variables)
 
 
-@pytest.mark.more
-@every_kind
-def test_training_memorizes_a_few_sentences(kind, bilm):
-    model = new_model(kind, bilm, "both", dropout=0.0)
-    model.compile(keras.optimizers.Adam(0.05))
-    sentences, y = [SENTENCES[index] for index in WITH_TOKENS], truth(kind)[WITH_TOKENS]
-    inputs = some_inputs(kind, sentences)
-
-    model.fit(with_layers(model, bilm, inputs), y, epochs=40, verbose=0)
-
-    if kind in ("tagger", "srl"):
-        found = [model.label_ids(tags) for tags in model.tag(inputs)]
-        assert found == [[tag for tag in row if tag >= 0] for row in y.tolist()]
-    elif kind == "bidaf":
-        assert model.answer_spans(inputs) == list(map(tuple, y.tolist()))
-    else:
-        assert model.label_ids(model.classify(inputs)) == y.tolist()
-
-
 def test_a_bcn_with_batch_norm_uses_moving_averages_for_inference(keras_round_trip):
     model = new_model("bcn", batch_norm=True)
     model.compile("adam", run_eagerly=True)

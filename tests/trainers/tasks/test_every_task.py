@@ -260,16 +260,6 @@ def test_long_examples_are_left_out_of_training(files, caplog):
         assert "2 of 3 examples are left out" in caplog.text
 
 
-def test_all_answers_of_a_question_are_its_targets(files):
-    squad = TASKS["squad"]()
-    question = squad.read([str(files["squad"])], config_of("squad"))[0]
-
-    spans = [tuple(span) for span in squad.target(None, question)]
-
-    assert spans == question.answer_spans
-    assert len(set(spans)) == 2
-
-
 def test_training_without_an_example_is_an_error(run, tmp_path):
     with pytest.raises(ValueError, match="All 4 training examples have more than"):
         run("srl", tmp_path / "run", has_elmo=False, max_tokens=1)
