@@ -188,7 +188,7 @@ class BiDAF(TaskModel):
         scores = tf.cast(outputs, tf.float32)
         is_real = scores[:, 0] > MASKED_SCORE / 2  # (batch, token)
         lengths = tf.math.count_nonzero(is_real, axis=1, dtype=tf.int32)
-        is_inside = tf.reduce_all((first >= 0) & (first <= last) & (last < lengths))
+        is_inside = tf.reduce_all((first >= 0) & (first <= last) & (last < tf.maximum(lengths, 1)))
         message = (
             "`y` must be the first and the last token of each answer, within its passage. "
             "Tokens of the passages, first and last tokens"
