@@ -1,8 +1,8 @@
 """The HTTP endpoint of the server: TF Serving's REST interface, the web page, and the metrics.
 
-    GET  /v1/models/{model}            → the state of its version
-    GET  /v1/models/{model}/metadata   → its signatures
-    POST /v1/models/{model}:predict
+    GET  /v1/models/{model}[/versions/{newest}]            → the state of its version
+    GET  /v1/models/{model}[/versions/{newest}]/metadata   → its signatures
+    POST /v1/models/{model}[/versions/{newest}]:predict
          {"signature_name": …, "instances": [one per row]}  → {"predictions": [one per row]}
          {"signature_name": …, "inputs": tensors}           → {"outputs": tensors}
 
@@ -46,6 +46,7 @@ from elmo_tf.saved_models.server.model import ServedModel
 
 _MODEL = "/v1/models/{name:path}"
 _PAGE = resources.files("elmo_tf.saved_models.server").joinpath("page")
+_LARGEST_VERSION = 2**63 - 1
 _MAX_REQUESTS = 1024  # running, and connections
 _DRAIN_SECONDS = 0.1  # to accept the connections made before `stop`
 # All others are 500.
@@ -102,14 +103,17 @@ class RestEndpoint:
 
     def _application(self) -> Starlette:
         model = self._model
-        routes = [
+        routes: list[Any] = [
             Route("/monitoring/prometheus/metrics", self._metrics),  # TF Serving's default
             Route("/model.json", self._model_name),
-            Route(f"{_MODEL}:predict", self._endpoint(self._predict), methods=["POST"]),
-            Route(f"{_MODEL}/metadata", self._endpoint(lambda spec, *_: model.metadata(spec))),
-            Route(_MODEL, self._endpoint(lambda spec, *_: model.status(spec))),
-            Mount("/", StaticFiles(directory=_PAGE, html=True)),
         ]
+        for path in (f"{_MODEL}/versions/{{version:int}}", _MODEL):
+            routes += [
+                Route(f"{path}:predict", self._endpoint(self._predict), methods=["POST"]),
+                Route(f"{path}/metadata", self._endpoint(lambda spec, *_: model.metadata(spec))),
+                Route(path, self._endpoint(lambda spec, *_: model.status(spec))),
+            ]
+        routes.append(Mount("/", StaticFiles(directory=_PAGE, html=True)))
         return Starlette(
             routes=routes,
             exception_handlers=dict.fromkeys(
@@ -135,6 +139,8 @@ class RestEndpoint:
 
         async def endpoint(request: Request) -> Response:
             spec = model_pb2.ModelSpec(name=request.path_params["name"])
+            if (version := request.path_params.get("version")) is not None:
+                spec.version.value = min(version, _LARGEST_VERSION)
             body = await self._body(request)
             # After the body, the next message is that the client has disconnected.
             left = asyncio.ensure_future(request.receive())

@@ -152,13 +152,21 @@ def test_an_invalid_path_and_an_unknown_model_are_errors(server):
     for method, path, status, message in (
         ("POST", "elmo:classify", 405, "Method Not Allowed"),
         ("GET", "bert", 404, "no model bert"),
+        ("GET", "elmo/versions/1/metadata", 404, "Only the newest version of elmo, 2, is served"),
+        ("GET", f"elmo/versions/{10**20}", 404, "Only the newest version of elmo, 2, is served"),
     ):
         found, _, text = send(server, method, f"/v1/models/{path}")
         assert_bad((found, json.loads(text)), message, status)
 
 
-def test_the_newest_version_may_be_named_and_no_other(channel):
+def test_the_newest_version_may_be_named_and_no_other(channel, server):
     assert predict(channel, version={"value": 2}).model_spec.version.value == 2
+    for path in ("", "/metadata"):
+        named, newest = (
+            send(server, "GET", f"/v1/models/elmo{version}{path}")
+            for version in ("/versions/2", "")
+        )
+        assert named[::2] == newest[::2]
     for spec in ({"version": {"value": 1}}, {"version_label": "stable"}):
         message = "Only the newest version of elmo, 2, is served"
         assert_refused(grpc.StatusCode.NOT_FOUND, message, predict, channel, **spec)
