@@ -33,37 +33,23 @@ def in_batches(
 
     Args:
         items: sentences, whose number of tokens `length` returns. A boundary is added to each.
-        batch_tokens: see `length_batches`.
-        run: returns the results of a batch of items, the longest last.
+        batch_tokens: int >= 1. Maximum tokens per batch, with padding. A longer sentence is a
+            separate batch.
+        run: returns the results of a batch of items of similar length, the longest last.
     """
     items = iter(items)
     while group := read_ahead(items, BATCHES_AHEAD * batch_tokens, length):
+        order = sorted(range(len(group)), key=lambda index: length(group[index]))
         results: dict[int, _Result] = {}
-        lengths = [length(item) + 1 for item in group]
-        for batch in length_batches(lengths, batch_tokens):
+        while order:
+            most = 1
+            while most < len(order) and batch_tokens >= rounded_rows(most + 1) * rounded_length(
+                length(group[order[most]]) + 1
+            ):
+                most += 1
+            batch, order = order[:most], order[most:]
             results |= zip(batch, run([group[index] for index in batch]), strict=True)
         yield from (results[index] for index in range(len(group)))
-
-
-def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Batches sentences of similar length.
-
-    Args:
-        lengths: number of tokens of each sentence.
-        batch_tokens: int >= 1. Maximum tokens per batch, with padding. A longer sentence is a
-            separate batch.
-
-    Yields the indices in `lengths` of a batch, the longest sentence last.
-    """
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        positions = rounded_rows(len(batch) + 1) * rounded_length(lengths[index])
-        if batch and positions > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def packed_rows(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

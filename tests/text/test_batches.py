@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.text.batches import (
-    length_batches,
+    in_batches,
     packed_rows,
     read_ahead,
     rounded_length,
@@ -25,18 +25,22 @@ def test_lengths_and_row_counts_are_rounded_up_to_few_distinct_values():
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
-def test_batches_contain_each_index_once_sorted_by_length(batch_tokens):
+def test_batches_have_similar_lengths_and_results_are_in_order(batch_tokens):
     lengths = [7, 3, 90, 3, 0, 12, 30, 31] * 5
+    batches = []
 
-    batches = list(length_batches(lengths, batch_tokens))
+    def run(batch):
+        batches.append(batch)
+        return [length + 1 for length in batch]
 
-    indices = list(itertools.chain(*batches))
-    assert sorted(indices) == list(range(len(lengths)))
-    assert [lengths[index] for index in indices] == sorted(lengths)
+    assert list(in_batches(lengths, batch_tokens, run, int)) == [length + 1 for length in lengths]
     for batch in batches:
-        positions = rounded_rows(len(batch)) * rounded_length(lengths[batch[-1]])
+        assert batch == sorted(batch)
+        positions = rounded_rows(len(batch)) * rounded_length(batch[-1] + 1)
         assert positions <= batch_tokens or len(batch) == 1
-    assert list(length_batches([1, 7, 8], 16)) == [[0, 1], [2]]
+    batches.clear()
+    assert list(in_batches([7, 0, 6], 16, run, int)) == [8, 1, 7]
+    assert batches == [[0, 6], [7]]
 
 
 def test_read_ahead_stops_after_the_requested_number_of_tokens():
