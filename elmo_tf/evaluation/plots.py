@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ _STYLE = {
     # Further fonts are searched for the characters that the first one lacks.
     "font.family": [
         *matplotlib.rcParams["font.family"],
-        *sorted({name for name in fonts.get_font_names() if "CJK" in name}),
+        *sorted(name for name in fonts.get_font_names() if re.search("CJK|Nanum|Gothic", name)),
     ],
     "figure.constrained_layout.use": True,  # the parts do not overlap
     "font.size": 8,

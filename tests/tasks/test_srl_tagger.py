@@ -133,5 +133,7 @@ def test_invalid_inputs_are_refused(random_model):
             model((["the cat", "ein"], [1, predicate]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be the index of a token of its"):
         model.tag((["the cat", "ein"], [1, 1]))  # in a graph
+    with pytest.raises(ValueError, match=r"one predicate for each sentence.*: 1, 2"):
+        model((["the cat", "ein"], [0]))
     with pytest.raises(ValueError, match=r"predicate must be int32 of shape \(None,\)"):
         model((["the cat"], [[0]]))

@@ -30,6 +30,7 @@ from elmo_tf.text.sentence_files import (
 
 _TO_FIND = -1  # the predicate of a plain sentence
 NO_PREDICATE = "-"
+_NO_WORD = "[WORD]"  # of PropBank's files, which lack the text of the treebank
 
 
 class Proposition(NamedTuple):
@@ -196,6 +197,8 @@ def read_propositions(path: str | os.PathLike) -> list[Proposition]:
         with naming_row(path, rows):
             columns = enumerate(_predicates(rows, layout), start=layout.roles)
             tokens = [row.fields[layout.token - 1] for row in rows]
+            if set(tokens) == {_NO_WORD}:
+                raise TokenError(0, f"insert the words of the treebank in place of {_NO_WORD}.")
             found = [_proposition(rows, layout, tokens, *column) for column in columns]
         sentences.append(tokens)
         propositions += found or [Proposition(tokens, None, [])]

@@ -138,9 +138,13 @@ def _small_normal() -> keras.initializers.Initializer:
 
 def _predicate_flags(predicates: Any, mask: tf.Tensor) -> tf.Tensor:
     """Whether a token is the predicate, one-hot: float (batch, token, 2); checks the predicates."""
+    num_rows, num_tokens = tf.unstack(tf.shape(mask))
+    message = "There must be one predicate for each sentence. Predicates and sentences"
+    num_predicates = tf.size(predicates)  # a single one would be broadcast
+    predicates = checked(predicates, num_predicates == num_rows, message, num_predicates, num_rows)
     lengths = count_tokens(mask)
     is_in_sentence = (predicates >= 0) & (predicates < tf.maximum(lengths, 1))
     message = "A predicate must be the index of a token of its sentence. Predicates and lengths"
     predicates = checked(predicates, tf.reduce_all(is_in_sentence), message, predicates, lengths)
-    is_predicate = predicates[:, None] == tf.range(tf.shape(mask)[1])  # (batch, token)
+    is_predicate = predicates[:, None] == tf.range(num_tokens)  # (batch, token)
     return ops.one_hot(ops.cast(is_predicate, "int32"), 2)
