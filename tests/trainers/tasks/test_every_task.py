@@ -138,7 +138,7 @@ def test_old_runs_refuse_plain_sentences_until_they_are_resumed(trained, run, tm
     (tmp_path / "plain.txt").write_text("Cats love to sleep\n\n2 cats sleep\n")
 
     assert "end_to_end" not in evaluate_task(old, tmp_path / "props")
-    with pytest.raises(ValueError, match=r"given predicates only: .* --resume"):
+    with pytest.raises(ValueError, match=r"no tagger that finds predicates .* --resume"):
         predict_task(old, tmp_path / "plain.txt", tmp_path / "out")
     run("srl", old, resume=True, epochs=1, **SETTINGS["srl"])
     number = predict_task(old, tmp_path / "plain.txt", tmp_path / "out")
