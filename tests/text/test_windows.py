@@ -102,7 +102,7 @@ def test_each_worker_has_the_windows_of_its_own_rows(block):
                 np.testing.assert_array_equal(one[name], all_rows[name][:, rows])
 
 
-@pytest.mark.parametrize("taken", [0, 45])
+@pytest.mark.parametrize("taken", [0, 1, 45])
 def test_a_saved_position_is_restored_by_another_number_of_workers(
     block, tmp_path, monkeypatch, taken
 ):
