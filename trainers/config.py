@@ -85,8 +85,8 @@ class PretrainConfig(RunSettings):
             rate; by default that of the recipe.
         warmup_steps: steps during which the learning rate rises linearly, at most half of all
             steps; 0 for no warm-up; by default that of the recipe.
-        weight_decay: weight decay of the optimizer adamw, at least 0; each step multiplies it by
-            the learning rate.
+        weight_decay: weight decay of the optimizer adamw, at least 0; each step shrinks the weights
+            by the learning rate times this share.
         dropout: dropout rate of the biLM, from 0 to below 1; by default that of the recipe.
         clip_norm: maximum of the global gradient norm, above 0; larger gradients are scaled down.
         ema: evaluate and save a moving average of the weights, with at most this decay per step,

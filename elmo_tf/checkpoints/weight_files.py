@@ -152,7 +152,7 @@ def hdf5_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
         for name in group:
             if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
                 raise _foreign(file, f"{prefix}{name}")
-            item = group[name]
+            item = group.get(name)  # None at the end of a broken link
             if isinstance(item, h5py.Group):
                 add(item, f"{prefix}{name}/", (*parents, address))
             elif isinstance(item, h5py.Dataset):

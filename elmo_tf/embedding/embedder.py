@@ -1,4 +1,4 @@
-"""Sentences ─► vectors: any number of sentences, in batches of similar lengths, in input order."""
+"""Sentences ─► vectors, in input order; many sentences are read together."""
 
 import collections
 import functools

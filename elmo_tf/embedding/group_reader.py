@@ -41,7 +41,8 @@ class GroupReader:
     def __init__(self, bilm: BiLM, choice: LayerChoice, batch_tokens: int, table: "TokenTable"):
         self._bilm = bilm
         self._choice = choice
-        # What the graph returns: a choice that needs complete sentences is made at the end.
+        # A mix with layer normalization needs complete sentences: then the graph returns all
+        # layers, and `_arranged` mixes them.
         self._choice_of_windows = choice if choice.is_local else LayerChoice("all")
         self._batch_tokens = batch_tokens
         self._table = table

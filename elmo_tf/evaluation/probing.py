@@ -56,8 +56,9 @@ def probe(
         if there are none).
 
     Raises:
-        ValueError: the training or test data have no token, the training data have only one tag, or
-            an argument is out of range.
+        ValueError: the training or test data have no token, or another number of tags than of
+            tokens in a sentence; the training data have only one tag; or an argument is out of
+            range.
         ImportError: scikit-learn is not installed.
 
     Source: Peters et al. 2018, section 5.3 (part-of-speech tagging).
@@ -84,8 +85,9 @@ def probe(
         )
     ids = {tag: id for id, tag in enumerate(sorted(totals))}
     train_ids = np.array([ids[tag] for sentence in train for tag in sentence.tags])
-    test_ids = np.array([ids.get(tag, _UNSEEN) for sentence in test for tag in sentence.tags])
-    tokens = [token for sentence in test for token in sentence.tokens]
+    pairs = [pair for sentence in test for pair in zip(*sentence, strict=True)]
+    tokens = [token for token, _ in pairs]
+    test_ids = np.array([ids.get(tag, _UNSEEN) for _, tag in pairs])
     is_known = np.array([token in counts for token in tokens])
     tags = [counts.get(token, totals) for token in tokens]
     baseline = np.array([ids[max(sorted(each), key=each.__getitem__)] for each in tags])

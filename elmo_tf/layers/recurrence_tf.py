@@ -1,6 +1,6 @@
-"""The time loop of `ProjectedLSTM` for inference on TensorFlow.
+"""The time loops of `ProjectedLSTM` for inference on TensorFlow, and what that for training shares.
 
-Tests check that its outputs equal those of Keras's loop over `ProjectedLSTMCell`.
+Tests check that their outputs equal those of Keras's loop over `ProjectedLSTMCell`.
 """
 
 import functools

@@ -199,8 +199,8 @@ class BiLM(keras.Model):
     ) -> tuple[list[list[Any]], list[Any]]:
         """Stage 2, (token vectors, masks, states) → (layers, states), separately per direction.
 
-        Sentences, and running text in training, go through this method. `LSTMStack.read_packed`
-        reads many sentences faster.
+        A call of the biLM and training use this method. `Embedder` uses `LSTMStack.read_packed`,
+        and this method for the boundaries only.
 
         Args:
             vectors: for each direction float (batch, token, projection_dim), in reading order.

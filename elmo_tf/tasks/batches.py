@@ -42,8 +42,9 @@ class Batches:
     Args:
         model: the model that reads the batches.
         texts: the texts of each example, lists of tokens.
-        targets: the target of each example: an int; one int per token; or, as alternatives of which
-            one is drawn in each epoch, an int array with one per row. None without targets.
+        targets: one target per example: an int (a label); a list of ints (tags); or an int array
+            whose rows are alternative targets, one of which is drawn in each epoch. None without
+            targets.
         batch_size: int >= 1. Examples per batch.
         layers: the distinct texts and the layers of the biLM for them; None if the model computes
             them. Defaults to None.

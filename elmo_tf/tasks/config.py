@@ -114,7 +114,8 @@ class TaskConfig(RunSettings):
         max_tokens: squad and srl: leave out training examples with more tokens; by default 100 for
             srl, no limit for squad.
         window: coref: number of sentences per step; longer documents give a random window of them.
-        optimizer: squad and srl were published with adadelta, which needs many epochs.
+        optimizer: optimizer of the task model; adadelta, as published for squad and srl, needs many
+            epochs.
         learning_rate: learning rate, above 0; by default 0.001, or 1 for adadelta.
         ema: evaluate and save a moving average of the weights, with at most this decay per step,
             such as 0.999; 0 for none.

@@ -28,7 +28,7 @@ class Task(abc.ABC):
     """A description of a task, for training, evaluation and prediction.
 
     An example is a named tuple, with its gold label or tags last unless `gold` is overridden.
-    Examples of unlabeled files need not have any.
+    Examples of unlabeled files may lack the label.
 
     models: the classes of its models by their names in `TaskConfig.model`.
     metric: the score that selects the best epoch; larger is better.

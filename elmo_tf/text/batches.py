@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, in few distinct shapes.
+"""Groups sentences: batches of similar length, or rows that are read in windows; in few shapes.
 
 TensorFlow keeps memory for every shape that it has seen.
 """

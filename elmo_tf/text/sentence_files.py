@@ -1,6 +1,7 @@
-"""Text, CoNLL or FASTA files ─► sentences for embedding.
+"""Text, CoNLL or FASTA files ─► sentences.
 
-Empty lines are kept as empty sentences, unlike in a training corpus, where they are skipped.
+An empty line of text is an empty sentence, unlike in a training corpus. In CoNLL it ends a
+sentence.
 """
 
 import os

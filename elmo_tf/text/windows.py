@@ -139,7 +139,7 @@ class LMWindows:
 
 
 class _Text(NamedTuple):
-    """Text that has been read and is not completely in windows."""
+    """The text at the beginning of a block, of which no sentence is completely in windows."""
 
     rows: list[list[Sentence]]  # of all workers
     done: list[int]  # positions at the beginning of each row that are in windows
@@ -162,7 +162,7 @@ class _Text(NamedTuple):
 class _Block(NamedTuple):
     """Windows that are cut from a text at once."""
 
-    text: _Text  # with the sentences of these windows
+    text: _Text  # before these windows were cut
     windows: list[dict[str, tf.Tensor]]
     read: list[Sentence]  # those read for this block
 

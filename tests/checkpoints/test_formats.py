@@ -259,5 +259,8 @@ def test_links_within_a_file_are_followed_unless_they_are_endless(tmp_path, bilm
     for forward, backward in zip(*(stack.weights for stack in stacks), strict=True):
         np.testing.assert_array_equal(forward, backward)
     with h5py.File(tmp_path / "weights.hdf5", "a") as file:
+        file["CNN/broken"] = h5py.SoftLink("/nowhere")
+    load_bilm(tmp_path)
+    with h5py.File(tmp_path / "weights.hdf5", "a") as file:
         file["CNN/top"] = h5py.SoftLink("/")
     check_refused(tmp_path, bilm, r"The links in .*weights\.hdf5 at `CNN/top/` do not end")

@@ -125,6 +125,11 @@ def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm
         assert both.propositions([""]) == [[]]
 
 
+def test_a_tagger_of_predicates_needs_their_label():
+    with pytest.raises(ValueError, match=r"must have the label V\. Labels: O, B-X, I-X"):
+        PropositionTagger(new_model("tagger"), new_model("srl"))
+
+
 def test_invalid_inputs_are_refused(random_model):
     model = random_model("none")
 

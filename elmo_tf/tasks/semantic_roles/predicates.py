@@ -96,9 +96,17 @@ class PropositionTagger:
         predicate_tagger: a tagger whose label `V` marks the predicates, or an ensemble of them.
         role_tagger: an `SRLTagger`, or an ensemble of them. If both models have the same biLM, it
             is computed once.
+
+    Raises:
+        ValueError: `predicate_tagger` has no label `V`.
     """
 
     def __init__(self, predicate_tagger: Tagger | Ensemble, role_tagger: SRLTagger | Ensemble):
+        if PREDICATE not in predicate_tagger.labels:
+            labels = ", ".join(predicate_tagger.labels)
+            raise ValueError(
+                f"`predicate_tagger` must have the label {PREDICATE}. Labels: {labels}."
+            )
         self.predicate_tagger = predicate_tagger
         self.role_tagger = role_tagger
         self._share_bilm = predicate_tagger.bilm_digest == role_tagger.bilm_digest
