@@ -89,6 +89,7 @@ def test_an_exported_ensemble_is_served(pair, tmp_path, command):
 
 
 def test_loaded_models_have_one_bilm_in_memory(pair, monkeypatch):
+    workdirs = pair("srl")
     bilms, init = weakref.WeakSet(), BiLM.__init__
 
     def counted(self, *args, **kwargs):
@@ -96,7 +97,7 @@ def test_loaded_models_have_one_bilm_in_memory(pair, monkeypatch):
         bilms.add(self)
 
     monkeypatch.setattr(BiLM, "__init__", counted)
-    tagger = PropositionTagger.load(*pair("srl"))
+    tagger = PropositionTagger.load(*workdirs)
     gc.collect()
 
     members = (*tagger.predicate_tagger.members, *tagger.role_tagger.members)
