@@ -35,6 +35,7 @@ def embed(
     pool: Literal["none", "mean"] = "none",
     forget_sentences: bool = False,
     use_sentence_keys: bool = False,
+    on_invalid: Literal["error", "skip"] = "error",
     cluster: str | None = None,
     workers: PositiveInt | None = None,
     cores_per_worker: PositiveInt | None = None,
@@ -57,6 +58,7 @@ def embed(
         pool: mean: one mean vector per sentence.
         forget_sentences: do not store the sentences beside their vectors.
         use_sentence_keys: name HDF5 datasets by their sentences.
+        on_invalid: what to do with invalid records of FASTA.
         cluster: run on a Ray cluster: auto (the running cluster of this machine), local (a new one
             on this machine) or ray://HOST:10001. INPUT is then a file pattern in quotation marks,
             OUTPUT a directory of Parquet shards.
@@ -73,10 +75,11 @@ def embed(
             raise WrongCallError("--workers and --cores-per-worker need --cluster")
         with stdin_in_a_file([input]) as (file,):
             embedder = Embedder(model, layers, precision, batch_tokens, tokenizer=tokenize)
-            embedder.embed_file(file, output, **how, **vars(options))
-    elif tokenize or use_sentence_keys:
+            embedder.embed_file(file, output, on_invalid=on_invalid, **how, **vars(options))
+    elif tokenize or use_sentence_keys or on_invalid == "skip":
         raise WrongCallError(
-            "--tokenize and --use-sentence-keys are for one machine: leave --cluster out"
+            "--tokenize, --use-sentence-keys and --on-invalid skip are for one machine: leave "
+            "--cluster out"
         )
     else:
         from elmo_tf.checkpoints.load import load_config

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -301,6 +301,7 @@ class Embedder:
         *,
         format: str | None = None,
         token_column: int | None = None,
+        on_invalid: Literal["error", "skip"] = "error",
         **options: Any,
     ) -> TextCount:
         """Embeds a file of sentences and writes the vectors to a file.
@@ -321,6 +322,7 @@ class Embedder:
             overwrite: whether to replace an existing output, or unfinished work of another job.
             format, token_column: the format of the input, see `sentence_reader`. None depends on
                 the file name.
+            on_invalid: "error", or "skip" to skip invalid records of FASTA with a warning.
             **options: see `OutputOptions`. `pool="mean"` writes one vector per sentence and layer,
                 the mean over its tokens.
 
@@ -338,7 +340,7 @@ class Embedder:
             40
         """
         self._forget_tokens()
-        how = overwrite, format, token_column, OutputOptions(**options)
+        how = overwrite, format, token_column, on_invalid, OutputOptions(**options)
         return file_jobs.embed_file(self, input, output, *how)
 
     def settings(self) -> dict[str, Any]:

@@ -54,17 +54,18 @@ def embed_file(
     overwrite: bool,
     format: str | None,
     token_column: int | None,
+    on_invalid: str,
     options: OutputOptions,
 ) -> TextCount:
     """See `Embedder.embed_file`. Each group of sentences becomes a shard, in the output's order."""
     input, output = Path(input), Path(os.path.realpath(output))  # of a link, replaces the target
     vector_file = checked_output(output, options, overwrite)
     check_regular_file(input)
-    read = sentence_reader(input, format, token_column, embedder.tokenizer)
+    read = sentence_reader(input, format, token_column, embedder.tokenizer, on_invalid)
     settings = {
         "version of elmo_tf": __version__,
         "input": _state(input),
-        "format of the input": [format or format_of(input), token_column],
+        "format of the input": [format or format_of(input), token_column, on_invalid],
         "output options": {"format": vector_file.name, **vars(options)},
         **embedder.settings(),
     }

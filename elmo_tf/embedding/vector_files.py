@@ -10,6 +10,8 @@ import math
 import os
 import re
 import shutil
+import string
+import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -31,6 +33,8 @@ Shards = Iterable[tuple[Path, Sequence[FileSentence]]]
 SENTENCES = "sentence_to_index"
 # Names of datasets whose sentences are not valid names. A sentence of this form is not one either.
 _FALLBACK_KEY = re.compile(r"line [0-9]+")
+# Punctuation that is kept in an identifier.
+_SAFE = string.punctuation.replace("%", "").replace("/", "")
 # Bytes of vectors per row group of Parquet, which writers and readers keep in memory.
 _ROW_GROUP = 2**24
 _COUNT = b"elmo_tf"  # key of the size of the text in the metadata of a Parquet shard
@@ -133,11 +137,14 @@ class HDF5File(VectorFile):
     """One dataset per sentence, named by its number from 0, and `sentence_to_index` in JSON.
 
     With `use_sentence_keys`, a dataset is named by its sentence, so that `file[sentence]` finds it,
-    and has its number in the attribute `line`. A sequence of FASTA is always named by its
-    identifier in the same way. A `/` creates a group, as in every HDF5 path. A
+    and has its number in the attribute `line`. A `/` creates a group, as in every HDF5 path. A
     repeated sentence shares the first dataset, since the vectors are the same. A sentence that is
     not a valid name is named `line 7` by its number: an empty one, one that HDF5 would shorten
     (`a//b`), or one that needs a group where there is a dataset, or the reverse.
+
+    A sequence of FASTA is always named by its identifier, with `%2F` for `/`, and bytes beyond
+    ASCII escaped in the same way (`urllib.parse.unquote` restores it). The attribute `original_id`
+    is the identifier itself, `line` the number of the record.
     """
 
     name = "HDF5"
@@ -148,12 +155,13 @@ class HDF5File(VectorFile):
         has_index = not (self._options.forget_sentences or self._options.use_sentence_keys)
         with h5py.File(path, "w") as file:
             for index, sentence, vectors in self._arrays(shards, shape):
-                if self._options.use_sentence_keys or sentence.identifier is not None:
-                    _write_by_sentence(file, index, sentence, vectors)
+                if sentence.identifier is not None:
+                    _write_by_identifier(file, index, sentence.identifier, vectors)
                     has_index = False
-                    continue
-                file.create_dataset(str(index), data=vectors)
-                if has_index:
+                elif self._options.use_sentence_keys:
+                    _write_by_sentence(file, index, _text(sentence), vectors)
+                else:
+                    file.create_dataset(str(index), data=vectors)
                     keys[_text(sentence)] = str(index)
             if has_index:
                 text = h5py.string_dtype()
@@ -161,10 +169,16 @@ class HDF5File(VectorFile):
         return path
 
 
-def _write_by_sentence(
-    file: h5py.File, number: int, sentence: FileSentence, vectors: np.ndarray
+def _write_by_identifier(
+    file: h5py.File, number: int, identifier: str, vectors: np.ndarray
 ) -> None:
-    key = _text(sentence)
+    name = urllib.parse.quote(encode(identifier), safe=_SAFE)
+    name = "%2E" if name == "." else name  # the group itself
+    dataset = file.create_dataset(name, data=vectors)
+    dataset.attrs.update(line=number, original_id=_valid(identifier))
+
+
+def _write_by_sentence(file: h5py.File, number: int, key: str, vectors: np.ndarray) -> None:
     # HDF5 drops the parts `` and `.` of a name, and ends it at NUL.
     is_changed = "\0" in key or not {"", "."}.isdisjoint(key.split("/"))
     fallback = f"line {number}"
@@ -180,8 +194,6 @@ def _write_by_sentence(
 
 def _text(sentence: FileSentence) -> str:
     """The key of a sentence; of raw text, its tokens, as in tokenized text."""
-    if sentence.identifier is not None:
-        return sentence.identifier
     return sentence.text if sentence.offsets is None else " ".join(sentence.tokens)
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,8 +197,10 @@ def _hdf5(path: Path) -> Stored:
     has_lines = any("line" in file[name].attrs for name in names[:1])
     if all(map(str.isdecimal, names)) and not has_lines:
         return Stored({int(name): name for name in names}, {}, read)
-    # In ELMoForManyLangs, characters are escaped that have a meaning in HDF5 paths.
+    # Characters are escaped that have a meaning in HDF5 paths: in ELMoForManyLangs, and by
+    # `HDF5File` in identifiers.
     escaped = {key_of(k.replace("$period$", ".").replace("$backslash$", "/")): k for k in names}
+    escaped |= {key_of(urllib.parse.unquote(k)): k for k in names if "%" in k}
     return Stored({}, escaped | {key_of(name): name for name in names}, read)
 
 

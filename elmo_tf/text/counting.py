@@ -3,6 +3,7 @@
 import collections
 import itertools
 import re
+import string
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -25,9 +26,12 @@ KINDS = {
     "cut": "with a token longer than the model reads (truncated), such as {!r:.80}",
     "unknown": "with a token that is not in the vocabulary (read as <UNK>), such as {!r:.80}",
     "normal form": "not in Unicode's normal form NFC (see unicodedata.normalize), such as {!r:.80}",
+    "residues": "whose residues are not separated by spaces, such as {!r:.80}",
     "raw": "that look like raw text, such as {!r:.80} (remedy: tokenizer= or --tokenize)",
     "script": "of letters that the vocabulary lacks, such as {!r} (a model of another language?)",
 }
+# The characters of a vocabulary of amino acids.
+_RESIDUES = frozenset(string.ascii_uppercase + "<>/\n")
 # These kinds are looked for in the first sentences, and reported if many of them have it.
 _STYLES, _SHARE = ("raw", "script"), 0.2
 _FIRST_SENTENCES = 1000
@@ -95,6 +99,8 @@ class TextCount:
                 self._token_kinds["cut"] = known.truncates
             if known.vocabulary is not None:
                 self._token_kinds["unknown"] = lambda token: token not in known.vocabulary
+            if known.characters and known.characters <= _RESIDUES:
+                self._token_kinds["residues"] = lambda token: len(token) > 1
         self._examples: dict[str, str] = {}
 
     @property

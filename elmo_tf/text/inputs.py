@@ -88,13 +88,13 @@ def _check_sentence(index: int, sentence: Any) -> None:
     """Raises `TypeError` unless a value is a string or a list of tokens."""
     if isinstance(sentence, str | bytes):
         return
-    wrong, value = f"Sentence {index} is {sentence!r:.80}", sentence
+    place, value = f"Sentence {index}", sentence
     if isinstance(sentence, list | tuple | np.ndarray):
         others = (i for i, token in enumerate(sentence) if not isinstance(token, str | bytes))
         if (position := next(others, None)) is None:
             return
-        value = sentence[position]
-        wrong = f"Token {position} of sentence {index} is {value!r:.80}"
+        place, value = f"Token {position} of sentence {index}", sentence[position]
+    wrong = f"{place} is {value!r:.80}, of type {type(value).__name__}"
     if value is None or (isinstance(value, float) and math.isnan(value)):
         wrong += '. Replace missing values, for example by df["text"].fillna("")'
     raise TypeError(f"A sentence must be a str or a list of tokens (str). {wrong}.")

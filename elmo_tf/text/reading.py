@@ -11,10 +11,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from elmo_tf.logs import warn_once
+
 # A file, or a binary stream such as `sys.stdin.buffer`.
 TextSource = str | os.PathLike | BinaryIO
 _FASTA_SUFFIXES = (".fa", ".fasta", ".faa")
 _MAX_QUOTED = 60  # characters of a value in an error message
+_MAX_LISTED = 50  # invalid records
 
 
 def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
@@ -97,20 +100,27 @@ class FastaRecord(NamedTuple):
 
     identifier: str  # the first word of the header, perhaps empty
     residues: str  # letters from A to Z except B, O, U and Z
-    line: int  # of the header, from 1
 
 
-def fasta_records(lines: Iterable[str], name: str) -> Iterator[FastaRecord]:
-    """Yields the records of FASTA, of the file `name`; only one is in memory.
+def fasta_records(
+    lines: Iterable[str], name: str, on_invalid: str = "error", has_identifiers: bool = False
+) -> Iterator[FastaRecord]:
+    """Yields the valid records of FASTA, of the file `name`; only one is in memory.
 
     Letters become upper case, the rare residues U, Z, O and B become X, as in SeqVec (Heinzinger et
-    al. 2019), and a `*` at the end is removed.
+    al. 2019), and a `*` at the end is removed. A record is invalid if it is empty or has a
+    character that is not a letter, such as a gap.
+
+    Args:
+        on_invalid: "error" raises an error after the last record that names all invalid ones;
+            "skip" logs them once.
+        has_identifiers: whether a record is also invalid without an identifier of its own.
 
     Raises:
-        ValueError: a record is empty or has a character that is not a letter, such as a gap; or
-            there is text before the first `>`.
+        ValueError: a record is invalid; or there is text before the first `>`.
     """
     header, line_of_header, parts = None, 0, []
+    seen, invalid = set(), []
     for number, line in enumerate(itertools.chain(lines, ">"), start=1):
         if not line.startswith(">"):
             parts += line.split()
@@ -123,15 +133,23 @@ def fasta_records(lines: Iterable[str], name: str) -> Iterator[FastaRecord]:
         if header is not None:
             identifier = "".join(header.split()[:1])
             residues = "".join(parts).removesuffix("*")
+            place = f"{identifier!r} (line {line_of_header})"
             if not re.fullmatch("[A-Za-z]+", residues):
-                raise ValueError(
-                    f"{name}, record {identifier!r} (line {line_of_header}): a sequence must "
-                    "consist of letters, without gaps; a '*' may stand at its end. Received: "
-                    f"{quoted(residues)}"
-                )
-            residues = re.sub("[BOUZ]", "X", residues.upper())
-            yield FastaRecord(identifier, residues, line_of_header)
+                invalid.append(f"{place} is not a sequence of letters: {quoted(residues)}")
+            elif has_identifiers and (not identifier or identifier in seen):
+                invalid.append(f"{place} has no identifier of its own")
+            else:
+                if has_identifiers:
+                    seen.add(identifier)
+                residues = re.sub("[BOUZ]", "X", residues.upper())
+                yield FastaRecord(identifier, residues)
         header, line_of_header, parts = line[1:], number, []
+    if invalid:
+        more = f"; and {len(invalid) - _MAX_LISTED:,} more" * (len(invalid) > _MAX_LISTED)
+        message = f"{name}: invalid records: {'; '.join(invalid[:_MAX_LISTED])}{more}."
+        if on_invalid != "skip":
+            raise ValueError(message)
+        warn_once(message, "%s They are skipped.", message)
 
 
 def is_compressed(path: str | os.PathLike) -> bool:

@@ -51,6 +51,7 @@ def sentence_reader(
     format: str | None = None,
     token_column: int | None = None,
     tokenizer: Tokenizer | None = None,
+    on_invalid: str = "error",
 ) -> Callable[[], Iterator[FileSentence]]:
     """Returns a function that reads the sentences of a file from its beginning.
 
@@ -61,11 +62,12 @@ def sentence_reader(
             `fasta_records`; or None to use the file's name.
         token_column: int >= 1. Column of the tokens; None for 1, or 2 in "conllu".
         tokenizer: splits each line of a text into sentences and tokens. None splits at whitespace.
+        on_invalid: "error" or "skip", for invalid records of FASTA; see `fasta_records`.
 
     Raises:
         ValueError: an unknown format, `token_column` without columns, or `tokenizer` without text.
-            While reading: the column is missing in a line; a record of FASTA has no identifier, or
-            that of another one; or see `column_sentences`, `fasta_records`, `sentence_lines`.
+            While reading: the column is missing in a line; or see `column_sentences`,
+            `fasta_records`, `sentence_lines`.
     """
     format = format or format_of(path)
     if format not in FORMATS:
@@ -79,7 +81,7 @@ def sentence_reader(
     if tokenizer is not None:
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
     if format == "fasta":
-        return lambda: _fasta_sentences(path)
+        return lambda: _fasta_sentences(path, on_invalid)
     return lambda: _conll_sentences(path, format, token_column or TOKEN_COLUMNS[format])
 
 
@@ -106,14 +108,9 @@ def _conll_sentences(
         yield FileSentence(" ".join(tokens), tokens)
 
 
-def _fasta_sentences(path: str | os.PathLike) -> Iterator[FileSentence]:
-    name, seen = os.fspath(path), set()
-    for identifier, residues, line in fasta_records(read_lines(path), name):
-        if not identifier or identifier in seen:
-            raise line_error(
-                path, line, f"each record needs an identifier of its own. Received: {identifier!r}"
-            )
-        seen.add(identifier)
+def _fasta_sentences(path: str | os.PathLike, on_invalid: str) -> Iterator[FileSentence]:
+    records = fasta_records(read_lines(path), os.fspath(path), on_invalid, has_identifiers=True)
+    for identifier, residues in records:
         yield FileSentence(" ".join(residues), list(residues), identifier=identifier)
 
 

@@ -1,6 +1,7 @@
 """`elmo-tf diff` reports how an old file of vectors differs from those of a model."""
 
 import json
+import urllib.parse
 from pathlib import Path
 
 import h5py
@@ -129,14 +130,22 @@ def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory, di
 
 
 def test_vectors_of_fasta_are_found_by_their_identifiers(command, checkpoint_directory, diff):
-    texts = {"sp|P1|A": "MKT", "b/2": "AC", "3": "W"}
+    names = ["sp|P1|A", "b/23-150", "b", "3", ".", "50%2F", "//a\udcff"]
+    texts = dict(zip(names, ["MKT", "AC", "W", "A", "C", "M", "K"], strict=True))
     records = [f">{name} x\n{text}\n" for name, text in texts.items()]
-    Path("a.fasta").write_text("".join(records))
-    Path("b.txt").write_text("".join(records[::-1]))
+    Path("a.fasta").write_text("".join(records), errors="surrogateescape")
+    Path("b.txt").write_text("".join(records[::-1]), errors="surrogateescape")
     embed = ("embed", checkpoint_directory, "a.fasta", "old.hdf5", "--layers", "sum")
     assert command(*embed)[0] == 0
     with h5py.File("old.hdf5") as file:
-        assert all(name in file for name in texts)
+        stored = {
+            data.attrs["line"]: (name, data.attrs["original_id"]) for name, data in file.items()
+        }
+    for line, name in enumerate(names):
+        key, original = stored.pop(line)
+        assert urllib.parse.unquote(key, errors="surrogateescape") == name
+        assert original == name.replace("\udcff", "\ufffd")
+    assert not stored
 
     status, found = diff("old.hdf5", "--layers", "sum", "--input-format", "fasta", text="b.txt")
 

@@ -47,6 +47,7 @@ def test_suspicious_lines_of_a_corpus_are_counted(tmp_path, kind):
         (KnownText(vocabulary={"a", "4444", "äää"}), "unknown", 1, "e\u0301"),
         (KnownText(), "normal form", 1, "e\u0301"),
         (KnownText(characters=frozenset("abcx")), "script", 2, "ä"),
+        (KnownText(characters=frozenset("<S>ACDX")), "residues", 2, "4444"),
     ],
 )
 def test_text_that_a_model_does_not_know_is_reported_with_an_example(

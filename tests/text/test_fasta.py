@@ -1,8 +1,10 @@
 import gzip
+import re
 
 import pytest
 
 from elmo_tf.text.corpus import count_files, lines_read_once, plain_files, read_sentences
+from elmo_tf.text.reading import sentence_lines
 from elmo_tf.text.sentence_files import sentence_reader
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -44,23 +46,33 @@ def test_fasta_is_converted_to_text_once(tmp_path):
     assert second.read_text() == "M K T\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("A\n>P1\nA", "line 1: FASTA must begin with a header.*'A'.*rename the file"),
-        (">P1 x\nAC\nD-E\n", r"record 'P1' \(line 1\): a sequence must.*letters.*'ACD-E'"),
-        (">P0\nA\n>P1\nA*C", r"record 'P1' \(line 3\): a sequence must.*'A\*C'"),
-        (">P1\n>P2\nA", r"record 'P1' \(line 1\): a sequence must.*''"),
-        (">P1\nA\n>P2\n*\n", r"record 'P2' \(line 3\): a sequence must.*''"),
-        (
-            ">P1\nA\n>P2\nA\n>P1 y\nC",
-            "line 5: each record needs an identifier of its own. Received: 'P1'",
-        ),
-        (">P1\nA\n> \nA", "line 3: each record needs an identifier of its own. Received: ''"),
-    ],
-)
-def test_wrong_records_raise_an_error_that_names_them(tmp_path, text, message):
-    (tmp_path / "a.fasta").write_text(text)
+def test_text_before_the_first_record_is_an_error(tmp_path):
+    (tmp_path / "a.fasta").write_text("A\n>P1\nA")
 
-    with pytest.raises(ValueError, match=rf"a\.fasta, {message}"):
+    with pytest.raises(ValueError, match=r"a\.fasta, line 1: FASTA must begin.*'A'.*rename"):
         list(sentence_reader(tmp_path / "a.fasta")())
+
+
+def test_invalid_records_are_listed_or_skipped(tmp_path, caplog):
+    file = tmp_path / "a.fasta"
+    records = [">P1 x\nAC\nD-E", ">P2\nA*C", ">P3", ">P4\n*", "> \nA", ">P5\nAC*", ">P5 y\nC"]
+    file.write_text("\n".join(records))
+
+    invalid = [
+        "'P1' (line 1) is not a sequence of letters: 'ACD-E'",
+        "'P2' (line 4) is not a sequence of letters: 'A*C'",
+        "'P3' (line 6) is not a sequence of letters: ''",
+        "'P4' (line 7) is not a sequence of letters: ''",
+    ]
+    unnamed = ["'' (line 9) has no identifier of its own", "'P5' (line 13) has no identifier"]
+    for read, problems in ((sentence_reader(file), invalid + unnamed), (lines_of(file), invalid)):
+        message = re.escape(f"{file}: invalid records: {'; '.join(problems)}")
+        with pytest.raises(ValueError, match=message):
+            list(read())
+    (sentence,) = sentence_reader(file, on_invalid="skip")()
+    assert (sentence.identifier, sentence.text) == ("P5", "A C")
+    assert all(problem in caplog.text for problem in invalid + unnamed)
+
+
+def lines_of(file):
+    return lambda: sentence_lines(file)
