@@ -1,8 +1,8 @@
 """An interrupted `embed_file` resumes and writes the same output."""
 
-import contextlib
 import errno
 import os
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,8 +11,6 @@ from elmo_tf import Embedder
 from elmo_tf.embedding.file_jobs import unfinished_folder
 from vector_files import read_vectors
 
-FORMATS = (".hdf5", ".parquet")
-formats = pytest.mark.parametrize("suffix", FORMATS)
 NUM_GROUPS = 5
 
 
@@ -46,19 +44,6 @@ def stop_after(embedder, monkeypatch):
         return finished
 
     return stop
-
-
-@contextlib.contextmanager
-def interrupted_at(name):
-    """A block in which `embed_file` is interrupted when it calls `name`."""
-
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"elmo_tf.embedding.file_jobs.{name}", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            yield
 
 
 def check_vectors(output, embedder, text):
@@ -103,17 +88,21 @@ def test_a_resumed_job_computes_only_missing_groups_and_gives_the_same_vectors(
     assert not list(tmp_path.glob("*.unfinished"))
 
 
-@formats
+@pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
 @pytest.mark.parametrize(
     ("name", "choices"), [("put_in_place", {}), ("_remove_children", {"overwrite": True})]
 )
 def test_a_job_interrupted_at_its_end_can_be_repeated(
-    embedder, text, tmp_path, suffix, name, choices
+    embedder, text, tmp_path, monkeypatch, suffix, name, choices
 ):
     """The interrupt is before it moves its output, or after that, before it removes its folder."""
     output = tmp_path / f"vectors{suffix}"
-    with interrupted_at(name):
-        embedder.embed_file(text, output)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            f"elmo_tf.embedding.file_jobs.{name}", mock.Mock(side_effect=KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            embedder.embed_file(text, output)
 
     embedder.embed_file(text, output, **choices)
 

@@ -5,22 +5,12 @@ from elmo_tf.layers import HighwayStack
 from reference import token_encoder
 
 
-def layer_of(num_layers):
-    layer = HighwayStack(num_layers)
-    layer.build((None, 5))
-    rng = np.random.default_rng(0)
-    layer.set_weights([rng.normal(size=weight.shape) for weight in layer.weights])
-    return layer
-
-
-def random_inputs(shape):
-    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
-
-
 @pytest.mark.parametrize("num_layers", [0, 1, 3])
 def test_equals_the_formula(num_layers):
-    layer = layer_of(num_layers)
-    inputs = random_inputs((2, 3, 5))
+    layer, rng = HighwayStack(num_layers), np.random.default_rng(0)
+    layer.build((None, 5))
+    layer.set_weights([rng.normal(size=weight.shape) for weight in layer.weights])
+    inputs = rng.normal(size=(2, 3, 5)).astype(np.float32)
 
     expected = inputs.astype(np.float64)
     for k in range(num_layers):

@@ -7,24 +7,16 @@ from reference import lstm as reference
 DIM, PROJECTION, TOKENS = 7, 4, 5
 
 
-def new_stack():
+def test_the_skip_connection_adds_the_dropped_input():
     stack = LSTMStack(LSTMConfig(DIM, PROJECTION, 3, cell_clip=0.6, proj_clip=0.3))
     stack.build((None, None, PROJECTION))
     rng = np.random.default_rng(0)
     stack.set_weights([rng.normal(0, 0.7, w.shape) for w in stack.weights])
-    return stack
+    inputs = rng.normal(size=(1, TOKENS, PROJECTION)).astype(np.float32)
 
+    outputs, _ = stack(inputs, dropout_fn=lambda x: 0.5 * x)
 
-def random_inputs():
-    return np.random.default_rng(1).normal(size=(1, TOKENS, PROJECTION)).astype(np.float32)
-
-
-def test_the_skip_connection_adds_the_dropped_input():
-    stack = new_stack()
-
-    outputs, _ = stack(random_inputs(), dropout_fn=lambda x: 0.5 * x)
-
-    expected = random_inputs()[0].astype(np.float64)
+    expected = inputs[0].astype(np.float64)
     for index, lstm in enumerate(stack.lstms):
         dropped = 0.5 * expected
         kernel, recurrent_kernel, bias, projection = (w.numpy() for w in lstm.weights)
