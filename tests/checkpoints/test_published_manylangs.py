@@ -57,19 +57,14 @@ def test_vectors_match_the_original(model, sentences, name):
             np.testing.assert_allclose(found, wanted, atol=1e-5, err_msg=sentence["kind"])
 
 
-def ids_by_sentence(vectors):
-    """The ids of each sentence's tokens, as input of an elmo_tf biLM."""
-    columns = [vectors["char_ids"]]
-    if "word_ids" in vectors:
-        columns.insert(0, vectors["word_ids"][:, np.newaxis])
-    ids = np.concatenate(columns, axis=-1).astype(np.int32) + 1
-    return [rows[1:-1] for rows in by_sentence(ids, vectors["lengths"], 2)]
-
-
 def test_carried_states_match_the_original(model, sentences):
     folder, vectors, _ = model
     bilm = load_bilm(folder, stateful=True)
-    ids = ids_by_sentence(vectors)  # not strings: an empty string is padding in elmo_tf
+    columns = [vectors["char_ids"]]  # not strings: an empty string is padding in elmo_tf
+    if "word_ids" in vectors:
+        columns.insert(0, vectors["word_ids"][:, np.newaxis])
+    ids = np.concatenate(columns, axis=-1).astype(np.int32) + 1
+    ids = [rows[1:-1] for rows in by_sentence(ids, vectors["lengths"], 2)]
 
     for call, batches in enumerate(sentences["carried_batches"], start=1):
         expected = by_sentence(vectors[f"all_carried_call_{call}"], vectors["lengths"])

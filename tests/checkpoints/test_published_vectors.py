@@ -16,35 +16,22 @@ pytestmark = pytest.mark.usefixtures("optimized_graphs")
 NUM_BATCHES, NUM_ROWS = 10, 3
 
 
-@pytest.fixture(scope="module")
-def directory():
-    named = os.environ.get("ELMO_TF_REFERENCE")
-    return Path(named) if named else shared("reference", "bilm_tf")
-
-
-@pytest.fixture(scope="module")
-def batches(directory):
-    texts = json.loads((directory / "lm_embeddings_sentences.json").read_text(encoding="utf-8"))
-    return [[texts[row][i].split() for row in range(NUM_ROWS)] for i in range(NUM_BATCHES)]
-
-
-@pytest.fixture(scope="module")
-def vectors(directory):
-    """(token, feature) of each row of each batch, forward and backward concatenated."""
-    rows = []
-    for row in range(NUM_ROWS):
-        with h5py.File(directory / f"lm_embeddings_{row}.hdf5") as file:
-            rows.append([np.concatenate(file[str(i)][()], axis=-1) for i in range(NUM_BATCHES)])
-    return list(zip(*rows, strict=True))
-
-
 def check(outputs, batch, expected):
     top = outputs["layers"][:, -1].numpy()
     for row, (tokens, vectors) in enumerate(zip(batch, expected, strict=True)):
         np.testing.assert_allclose(top[row, : len(tokens)], vectors, rtol=1e-5, atol=1e-6)
 
 
-def test_ten_stateful_batches_give_the_published_vectors(directory, batches, vectors):
+def test_ten_stateful_batches_give_the_published_vectors():
+    named = os.environ.get("ELMO_TF_REFERENCE")
+    directory = Path(named) if named else shared("reference", "bilm_tf")
+    texts = json.loads((directory / "lm_embeddings_sentences.json").read_text(encoding="utf-8"))
+    batches = [[texts[row][i].split() for row in range(NUM_ROWS)] for i in range(NUM_BATCHES)]
+    rows = []  # (token, feature) of each batch, forward and backward concatenated
+    for row in range(NUM_ROWS):
+        with h5py.File(directory / f"lm_embeddings_{row}.hdf5") as file:
+            rows.append([np.concatenate(file[str(i)][()], axis=-1) for i in range(NUM_BATCHES)])
+    vectors = list(zip(*rows, strict=True))
     files = directory / "options.json", directory / "lm_weights.hdf5"
     stateful, stateless = load_bilm(files, stateful=True), load_bilm(directory)
 

@@ -14,12 +14,8 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat .", "서울"]
 
 
-@pytest.fixture(autouse=True)
-def files(in_temporary_folder):
-    Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\n서울\nnever\n")
-
-
 def test_vocabulary_words_get_context_free_vectors(command, checkpoint_directory, bilm):
+    Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\n서울\nnever\n")
     call = ("distill", checkpoint_directory, "--vocab", "words.txt", "--output", "vectors.txt")
     assert command(*call)[0] == 0
 

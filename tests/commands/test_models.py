@@ -8,20 +8,13 @@ import pytest
 from elmo_tf.checkpoints.named_models import MODELS
 
 
-@pytest.fixture
-def downloads(tmp_path, monkeypatch):
-    """A cache with two models."""
+def test_models_are_listed_with_the_size_of_their_downloads(command, tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-    for name in ("pt/elmo_pt_options.json", "nlpl-212/options.json"):
-        file = tmp_path / "elmo_tf" / name
-        file.parent.mkdir(parents=True)
-        file.write_text(" " * 2_000_000)
-    return tmp_path / "elmo_tf"
-
-
-def test_models_are_listed_with_the_size_of_their_downloads(command, downloads):
-    (downloads / "layers").mkdir()
-    (downloads / "layers" / "0123.float16").write_text(" " * 3_000_000)
+    downloads = tmp_path / "elmo_tf"
+    sizes = {"pt/elmo_pt_options.json": 2, "nlpl-212/options.json": 2, "layers/0123.float16": 3}
+    for name, megabytes in sizes.items():
+        (downloads / name).parent.mkdir(parents=True)
+        (downloads / name).write_text(" " * megabytes * 1_000_000)
     _, out, _ = command("models")
     content = json.loads(out)
     assert content["cache"] == str(downloads)

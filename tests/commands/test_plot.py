@@ -7,17 +7,12 @@ import pytest
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 
-@pytest.fixture
-def run(tmp_path):
+def test_training_is_drawn_by_tokens_from_two_logs(command, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     lines = [{"step": i, "loss": 5 - i, "forward": 5 - i, "backward": 6 - i} for i in (1, 2, 3)]
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "training.json").write_text('{"settings": {"batch_size": 2, "unroll": 3}}')
-    return folder
-
-
-def test_training_is_drawn_by_tokens_from_two_logs(command, run, tmp_path):
     logs = ("run", "run/log.jsonl")
     options = ("--by", "tokens", "--output", "training.svg")
     status, out, err = command("plot", "training", *logs, *options)

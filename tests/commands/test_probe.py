@@ -89,10 +89,3 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
     found = json.loads(out)
     assert (found["tags"], found["train_sentences"]) == (2, 1)
     assert "trained on a sample of 1 of the 2 sentences" in " ".join(err.split())
-
-
-def test_a_single_tag_is_an_error(command, checkpoint_directory):
-    Path("one.conll").write_text("the D\n")
-    files = ("--train", "one.conll", "--test", "one.conll")
-    status, _, err = command("probe", checkpoint_directory, *files)
-    assert (status, "the tag 'D'" in err) == (1, True)

@@ -8,12 +8,8 @@ import pytest
 pytest.importorskip("spacy")
 
 
-@pytest.fixture(autouse=True)
-def files(in_temporary_folder):
-    Path("raw.txt").write_text("Das Haus ist alt. Wer wohnt dort?\n\nNiemand, z.B. im\tWinter!\n")
-
-
 def test_tokenize_writes_one_sentence_per_line(command, caplog):
+    Path("raw.txt").write_text("Das Haus ist alt. Wer wohnt dort?\n\nNiemand, z.B. im\tWinter!\n")
     caplog.set_level("INFO")
     call = ("tokenize", "raw.txt", "--language", "de", "--output", "text.txt")
     assert command(*call)[0] == 0

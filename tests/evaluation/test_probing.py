@@ -34,13 +34,6 @@ def follows_stop(count, seed):
     return sentences
 
 
-@pytest.fixture(scope="module")
-def wide_embedder():
-    """An embedder of an untrained biLM whose vectors encode much of the context."""
-    keras.utils.set_random_seed(0)
-    return Embedder(BiLM(BiLMConfig.preset("tiny")))
-
-
 def test_data_are_counted_and_the_baseline_uses_the_most_frequent_tags(embedder):
     found = probe(embedder, TRAIN, TEST)
 
@@ -56,10 +49,12 @@ def test_data_are_counted_and_the_baseline_uses_the_most_frequent_tags(embedder)
         assert one["accuracy"]["unknown"] <= 2 / 3
 
 
-def test_only_layers_above_0_depend_on_the_context(wide_embedder):
+def test_only_layers_above_0_depend_on_the_context():
+    keras.utils.set_random_seed(0)  # the vectors of an untrained biLM encode much of the context
+    embedder = Embedder(BiLM(BiLMConfig.preset("tiny")))
     train, test = follows_stop(300, seed=1), follows_stop(100, seed=2)
 
-    found = probe(wide_embedder, train, test, c=10.0, max_iterations=1000)
+    found = probe(embedder, train, test, c=10.0, max_iterations=1000)
 
     accuracies = [one["accuracy"] for one in found["layers"]]
     tokens_alone, first, _ = (accuracy["all"] for accuracy in accuracies)

@@ -109,21 +109,16 @@ TOKENS = SENTENCE.split()
 WORDS = ["cat", "the", "on", "sat"]  # of the vocabulary
 
 
-def scores_in_place(model, position):
-    """The scores of each word, forward and backward, in a sentence that contains it."""
+@pytest.mark.parametrize("position", [0, 3, 6])
+def test_scores_of_substitutes_equal_those_of_sentences_with_them(language_model, position):
     sentences = [[*TOKENS[:position], word, *TOKENS[position + 1 :]] for word in WORDS]
-    return {
+    wanted = {
         word: {
             "forward": score.token_log_probs["forward"][position],
             "backward": score.token_log_probs["backward"][position + 1],
         }
-        for word, score in zip(WORDS, sentence_scores(model, sentences), strict=True)
+        for word, score in zip(WORDS, sentence_scores(language_model, sentences), strict=True)
     }
-
-
-@pytest.mark.parametrize("position", [0, 3, 6])
-def test_scores_of_substitutes_equal_those_of_sentences_with_them(language_model, position):
-    wanted = scores_in_place(language_model, position)
 
     (found,) = substitutes(language_model, SENTENCE, [position])
 

@@ -16,6 +16,7 @@ TOKENS = {
     "invalid UTF-8": (b"\xff\xc3(", b"\xff\xc3("),
     "an invalid byte as Python reads it": ("caf\udce9", b"caf\xe9"),
     "a surrogate of another kind": ("\ud800", b"\xed\xa0\x80"),
+    "surrogates of both kinds": ("\udcff\ud83dß", b"\xff\xed\xa0\xbd\xc3\x9f"),
     "a NUL byte": ("a\0b", b"a\0b"),
     "NUL alone": ("\0\0", b"\0\0"),
     "nothing": ("", b""),

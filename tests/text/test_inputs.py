@@ -6,12 +6,7 @@ import pyarrow
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.inputs import (
-    checked_inputs,
-    is_token,
-    row_lengths,
-    token_lists,
-)
+from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_lists
 
 SENTENCES = [["The cat sat"], ["Fine"], ["두\u3000단어"]]
 
@@ -51,10 +46,7 @@ def test_a_column_of_sentences_is_refused(column):
 )
 def test_tokens_are_not_mistaken_for_a_column_of_sentences(inputs):
     checked_inputs(inputs, None)
-
-
-def test_a_column_with_lengths_is_accepted_as_tokens():
-    checked_inputs(np.array([["10 000"]]), [1])
+    checked_inputs(np.array([["10 000"]]), [1])  # lengths belong to tokens
 
 
 def test_a_graph_checks_a_batch_whose_number_of_tokens_is_unknown():

@@ -91,11 +91,3 @@ def test_the_error_names_an_invalid_file(lexicon, tmp_path, name, content, messa
 def test_a_character_of_two_code_points_is_refused():
     with pytest.raises(ValueError, match=r"the entry 'ab' is not one character"):
         Lexicon(["ab", *reference.CHARACTERS])
-
-
-def test_the_error_names_a_missing_file(lexicon, tmp_path):
-    lexicon.save(tmp_path)
-    (tmp_path / "word.dic").unlink()
-
-    with pytest.raises(FileNotFoundError, match=rf"There is no word\.dic in {tmp_path}"):
-        Lexicon.load(tmp_path)

@@ -2,10 +2,7 @@ import gzip
 
 import pytest
 
-from elmo_tf.text.sentence_files import (
-    format_of,
-    sentence_reader,
-)
+from elmo_tf.text.sentence_files import format_of, sentence_reader
 from elmo_tf.text.tokenizers import Token
 
 UNIVERSAL = """# sent_id = 1

@@ -7,7 +7,6 @@ import tensorflow as tf
 from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.corpus import sentences_of
 from elmo_tf.text.inputs import split_tokens
-from elmo_tf.text.reading import encode
 
 
 def test_tokens_are_split_and_counted_at_the_same_code_points_as_in_python():
@@ -23,20 +22,6 @@ def test_tokens_are_split_and_counted_at_the_same_code_points_as_in_python():
     expected = [len(sentence.split()) for sentence in sentences]
     both = [{*numbers} for numbers in zip(split, counted, expected, strict=True)]
     assert [hex(ord(one)) for one, n in zip(characters, both, strict=True) if len(n) > 1] == []
-
-
-@pytest.mark.parametrize(
-    ("string", "encoded"),
-    [
-        ("ß", b"\xc3\x9f"),
-        (b"\xff", b"\xff"),
-        ("\udcff", b"\xff"),
-        ("\ud83d", b"\xed\xa0\xbd"),
-        ("\udcff\ud83dß", b"\xff\xed\xa0\xbd\xc3\x9f"),
-    ],
-)
-def test_strings_are_encoded_as_utf_8_and_invalid_bytes_are_kept(string, encoded):
-    assert encode(string) == encoded
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,13 @@ from elmo_tf.trainers.checkpointing import last_save
 from elmo_tf.trainers.cluster import cluster_from_environment
 from runs import read_log
 
-# No dropout and no sampling, because random numbers differ from replica to replica.
-# The gradients are clipped.
-DETERMINISTIC = {"dropout": 0.0, "num_sampled": 1000, "clip_norm": 0.5, "ema": 0.5}
-
 
 @pytest.fixture(scope="module")
 def deterministic(real_settings):
+    """Without dropout and sampling, whose random numbers differ from replica to replica."""
     size = {"steps": 20, "batch_size": 4, "eval_every": 10, "save_every": 10}
-    return {**real_settings, **DETERMINISTIC, **size}
+    changes = {"dropout": 0.0, "num_sampled": 1000, "clip_norm": 0.5, "ema": 0.5}
+    return {**real_settings, **changes, **size}
 
 
 @pytest.fixture(scope="module", params=["adagrad", "adamw"])

@@ -15,39 +15,17 @@ from reference.checkpoint import read_hdf5
 pytestmark = pytest.mark.usefixtures("simple_losses")
 
 
-@pytest.fixture(scope="module")
-def other_vocabulary(text, tmp_path_factory):
-    """The tokens in another order, with one added and one removed."""
+@pytest.fixture
+def unchanged(settings, text, tmp_path):
+    """Settings of a run whose single step does not change the weights.
+
+    The vocabulary has the tokens in another order, with one added and one removed.
+    """
     tokens = [*Vocabulary.load(text / "vocab.txt").tokens[3:], "old"]
     tokens.remove("dog")
-    path = tmp_path_factory.mktemp("vocabulary") / "other.txt"
-    Vocabulary(["<S>", "</S>", "<UNK>", *reversed(tokens)]).save(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def unchanged(settings, other_vocabulary):
-    """Settings of a run whose single step does not change the weights."""
-    changes = {"options": None, "steps": 1, "learning_rate": 1e-30, "vocab": other_vocabulary}
-    return {**settings, **changes}
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory, unchanged, run, replace_losses):
-    """The work directory of a run that starts from a checkpoint, and the checkpoint's directory.
-
-    The checkpoint has an initial state, and its options have another vocabulary size.
-    """
-    folder = tmp_path_factory.mktemp("tuned")
-    source = shutil.copytree(run.workdir, folder / "source")
-    bilm = load_bilm(source)
-    bilm.warm_start(["the cat"])
-    save_bilm(bilm, source)
-    options = json.loads((source / "options.json").read_text())
-    (source / "options.json").write_text(json.dumps({**options, "n_tokens_vocab": 793471}))
-    with replace_losses():
-        pretrain(PretrainConfig(**unchanged, start_from=source, workdir=folder / "tuned"))
-    return folder / "tuned", source
+    Vocabulary(["<S>", "</S>", "<UNK>", *reversed(tokens)]).save(tmp_path / "other.txt")
+    changes = {"options": None, "steps": 1, "learning_rate": 1e-30}
+    return {**settings, **changes, "vocab": tmp_path / "other.txt"}
 
 
 def rows_by_token(model):
@@ -59,23 +37,32 @@ def assert_same_bilm(workdir, other):
     assert_close(*(read_hdf5(folder / "weights.hdf5") for folder in (workdir, other)))
 
 
-def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned, tmp_path):
-    before, after = load_language_model(run.workdir), load_language_model(tuned[0])
+def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, unchanged, tmp_path):
+    """The checkpoint has an initial state, and its options have another vocabulary size."""
+    source = shutil.copytree(run.workdir, tmp_path / "source")
+    bilm = load_bilm(source)
+    bilm.warm_start(["the cat"])
+    save_bilm(bilm, source)
+    options = json.loads((source / "options.json").read_text())
+    (source / "options.json").write_text(json.dumps({**options, "n_tokens_vocab": 793471}))
+    workdir = tmp_path / "tuned"
+    pretrain(PretrainConfig(**unchanged, start_from=source, workdir=workdir))
+
+    before, after = load_language_model(run.workdir), load_language_model(workdir)
     old, new = rows_by_token(before), rows_by_token(after)
     for token in old.keys() & new.keys():
         np.testing.assert_array_equal(new[token], old[token], err_msg=token)
     assert new.keys() - old.keys() == {"old"}
     assert new["old"].any()  # random, not zeros
-    assert_same_bilm(tuned[0], run.workdir)
-    options = json.loads((tuned[0] / "options.json").read_text())
+    assert_same_bilm(workdir, run.workdir)
+    options = json.loads((workdir / "options.json").read_text())
     assert options["n_tokens_vocab"] == len(new)
     # Fine-tuning resets the state of `warm_start`.
-    assert load_bilm(tuned[1]).initial_state.numpy().any()
+    assert load_bilm(source).initial_state.numpy().any()
     assert not after.bilm.initial_state.numpy().any()
     # The run resumes without the starting checkpoint.
-    workdir = shutil.copytree(tuned[0], tmp_path / "tuned")
     pretrain(PretrainConfig(workdir=workdir, steps=2, start_from=tmp_path / "removed", resume=True))
-    assert_same_bilm(workdir, tuned[0])
+    assert_same_bilm(workdir, run.workdir)
 
 
 def test_tokens_in_both_vocabularies_keep_their_embeddings(tmp_path, settings, unchanged, caplog):

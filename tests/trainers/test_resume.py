@@ -24,13 +24,6 @@ from runs import assert_same_run, read_log
 pytestmark = pytest.mark.usefixtures("simple_losses")
 
 
-def saved_arrays(workdir):
-    """All variables of the last save, with the running norm that skips exploding gradients."""
-    reader = tf.train.load_checkpoint(str(last_save(workdir) / "weights"))
-    names = reader.get_variable_to_shape_map().keys() - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
-    return {name: reader.get_tensor(name) for name in sorted(names)}
-
-
 def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
     tmp_path, settings, text, run, interrupted, monkeypatch
 ):
@@ -49,7 +42,11 @@ def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
     settings = {**settings, "corpus": ["train_1.txt", "./train_2.txt"], "vocab": "vocab.txt"}
     pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
     assert_same_run(interrupted, run)
-    assert_close(saved_arrays(interrupted), saved_arrays(run.workdir))
+    # All variables of the last saves, with the running norm that skips exploding gradients.
+    saves = (last_save(workdir) / "weights" for workdir in (interrupted, run.workdir))
+    readers = [tf.train.load_checkpoint(str(path)) for path in saves]
+    names = readers[1].get_variable_to_shape_map().keys() - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
+    assert_close(*([reader.get_tensor(name) for name in sorted(names)] for reader in readers))
     saves = sorted(path.name for path in (interrupted / "state").iterdir())
     assert saves == ["step-00000050", "step-00000060"]
 
