@@ -7,9 +7,11 @@ from elmo_tf.evaluation import neighbors
 from elmo_tf.evaluation.neighbors import (
     Occurrence,
     distinct_sentences,
+    in_context,
     nearest_tokens,
     occurrences_of,
     typical_occurrences,
+    visible,
 )
 from elmo_tf.evaluation.stored_vectors import open_vectors
 
@@ -154,3 +156,21 @@ def test_wrong_arguments_are_errors(embedder, bilm, text, text_file, tmp_path):
     Embedder(bilm, layers="top").embed_file(text_file, tmp_path / "top.hdf5")
     with pytest.raises(ValueError, match=r"top\.hdf5 has 1 layers of width 12, and the biLM 3"):
         nearest_tokens(embedder, [], text, stored=open_vectors(tmp_path / "top.hdf5"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain Äpfel 은행 😀 नि\u200dशा", "plain Äpfel 은행 😀 नि\u200dशा"),
+        ("a\tb\r\nc\x00\x85\u2028\u2029\udcff", r"a\tb\r\nc\x00\x85\u2028\u2029\udcff"),
+    ],
+)
+def test_invisible_characters_are_escaped(text, shown):
+    assert visible(text) == shown
+
+
+def test_a_token_is_marked_in_its_context():
+    tokens = ["a", "|", "c\t", "d"]
+
+    assert in_context(tokens, 1) == r"a **\|** c\t d"
+    assert in_context(tokens, 3, width=1) == r"… c\t **d**"

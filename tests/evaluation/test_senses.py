@@ -28,7 +28,6 @@ def sentence(number, text, *senses, lemma="bank", pos="noun", word=None):
 
 
 RIVERSIDE = sentence(0, "the bank of the river", RIVER)
-SAVINGS = sentence(1, "bank rates rose", MONEY)
 
 
 def test_the_answers_equal_a_direct_search(embedder):

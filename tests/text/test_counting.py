@@ -14,13 +14,6 @@ from elmo_tf.text.counting import (
 LONG = MAX_SENTENCE_TOKENS
 
 
-def counted(sentences, known=None):
-    count = TextCount(known)
-    for sentence in sentences:
-        count.add(sentence, sentence.split())
-    return count
-
-
 SUSPICIOUS_LINES = {
     "invalid": b"caf\xe9 \xe9\n\xed\xa0\x80\n",
     "nul": b"\0 \0\na\0\n",
@@ -53,7 +46,9 @@ def test_suspicious_lines_of_a_corpus_are_counted(tmp_path, kind):
 def test_text_that_a_model_does_not_know_is_reported_with_an_example(
     known, kind, number, example, caplog
 ):
-    count = counted(["", "a 4444 äää", "äää e\u0301 e\u0301"], known)
+    count = TextCount(known)
+    for sentence in ("", "a 4444 äää", "äää e\u0301 e\u0301"):
+        count.add(sentence, sentence.split())
 
     assert (count.sentences, count.tokens, count.longest) == (3, 6, 3)
     assert count.lines[kind] == number
