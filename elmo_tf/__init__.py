@@ -49,7 +49,7 @@ REGISTERED = {
     "HighwayStack": "elmo_tf.layers.highway",
     "LSTMStack": "elmo_tf.models.lstm_stack",
     "Maxout": "elmo_tf.tasks.classification.model",
-    "MeanOverTokens": "elmo_tf.layers.mean_over_tokens",
+    "MeanOverTokens": "elmo_tf.layers.scalar_mix",
     "ProjectedLSTM": "elmo_tf.layers.projected_lstm",
     "ProjectedLSTMCell": "elmo_tf.layers.projected_lstm",
     "SRLTagger": "elmo_tf.tasks.semantic_roles.model",

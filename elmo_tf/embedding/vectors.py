@@ -141,12 +141,6 @@ def unit_vectors(vectors: np.ndarray) -> np.ndarray:
 def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The cosine of each of the n items of `a` and each of the m of `b`, float32 (n, m)."""
     rows = [unit_vectors(items.reshape(len(items), math.prod(items.shape[1:]))) for items in (a, b)]
-    sizes = [vectors.shape[1] for vectors in rows]
-    if sizes[0] != sizes[1]:
-        raise ValueError(
-            f"`a` and `b` must have vectors of the same size. Received: {sizes[0]} and {sizes[1]} "
-            "numbers per sentence."
-        )
     return rows[0] @ rows[1].T
 
 

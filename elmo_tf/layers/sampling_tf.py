@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.layers.custom_gradient_tf import custom_gradient
+from elmo_tf.layers.recurrence_training_tf import custom_gradient
 
 # Factor on the average number of draws, so that the draws nearly always suffice.
 _SLACK = 1.1

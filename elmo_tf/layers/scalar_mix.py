@@ -1,6 +1,6 @@
-"""L + 1 representations ─► ScalarMix: one vector per token, a weighted sum of the layers."""
+"""L + 1 representations ─► ScalarMix: one vector per token ─► MeanOverTokens: one per sentence."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -117,3 +117,39 @@ def _normalize(layers, mask):
     centered = (layers - mean) * real
     variance = ops.sum(centered * centered, axis=(0, 2, 3), keepdims=True) / count
     return ops.cast(centered * ops.rsqrt(variance + 1e-12), dtype)
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class MeanOverTokens(keras.layers.Layer):
+    """The mean of each feature over the real tokens of a sentence.
+
+    Keras's `GlobalAveragePooling1D` divides by the number of real tokens. For an empty text that is
+    zero: the mean is NaN, and after one training step so are all weights.
+
+    Call arguments:
+        vectors: float (batch, token, feature).
+        mask: bool (batch, token) or None. True = a real token. Taken from the layer below, such as
+            `Elmo`. None: all tokens are real.
+
+    Returns:
+        float (batch, feature); zeros for a sentence without tokens.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, vectors, mask=None):
+        return masked_mean(vectors, ops.ones_like(vectors[..., 0]) if mask is None else mask)
+
+    def compute_mask(self, vectors, previous_mask=None):
+        return None  # sentences have no mask
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], input_shape[-1])
+
+
+def masked_mean(vectors: Any, mask: Any) -> Any:
+    """The function of `MeanOverTokens`."""
+    real = ops.cast(mask, vectors.dtype)[..., None]
+    return ops.sum(vectors * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1)

@@ -11,7 +11,7 @@ import keras
 from absl import logging
 from keras import layers, ops
 
-from elmo_tf.layers.mean_over_tokens import masked_mean
+from elmo_tf.layers.scalar_mix import masked_mean
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.classification import NO_LABEL, unescaped
 from elmo_tf.tasks.classification.model import Classifier

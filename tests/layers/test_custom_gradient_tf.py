@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers.custom_gradient_tf import custom_gradient
+from elmo_tf.layers.recurrence_training_tf import custom_gradient
 
 
 @custom_gradient

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from elmo_tf.layers import ScalarMix
+from elmo_tf.layers import MeanOverTokens, ScalarMix
 from reference import scalar_mix as reference
 
 SHAPE = (2, 3, 5, 4)  # (batch, layer, token, feature)
@@ -71,3 +71,14 @@ def test_layer_norm_is_computed_in_float32(dtype, scale):
     real = np.asarray(keras.ops.cast(layers, "float32")).astype(np.float64)
     expected = reference.scalar_mix(reference.normalized(real, MASK), WEIGHTS, GAMMA)
     np.testing.assert_allclose(keras.ops.cast(mixed, "float32"), expected, atol=0.05)
+
+
+def test_the_mean_is_over_real_tokens_and_zero_without_any():
+    vectors = random_layers()[:, 0]
+    mask = MASK & [[True], [False]]
+
+    means = MeanOverTokens()(vectors, mask=mask)
+
+    expected = [vectors[0, :3].mean(axis=0), np.zeros(4)]
+    np.testing.assert_allclose(means, expected, atol=1e-6)
+    np.testing.assert_allclose(MeanOverTokens()(vectors), vectors.mean(axis=1), atol=1e-6)

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from elmo_tf.layers.mean_over_tokens import masked_mean
+from elmo_tf.layers.scalar_mix import masked_mean
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.layers import BiRNN, masked_max, masked_min, masked_softmax, soft_alignment
