@@ -144,7 +144,7 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         ("one sentence", r"`inputs` must be several sentences, not one string: 'one sentence'"),
         (None, r"reads sentences \(str\), lists of tokens, or integer ids. Received: None"),
         (np.zeros((2, 3, 4)), r"Received: a tensor of float64"),
-        ([["a"], 7], r"A sentence must be a str or a list of tokens \(str\). Sentence 1 is 7, of type int.$"),
+        ([["a"], 7], r"A sentence must be .* tokens \(str\). Sentence 1 is 7, of type int.$"),
     ],
 )
 def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):
