@@ -1,5 +1,6 @@
 """The subcommand `serve`: a server of an exported model."""
 
+import gc
 import os
 import signal
 import sys
@@ -28,9 +29,10 @@ def serve(
     port: NonNegativeInt = 8500,
     rest_port: NonNegativeInt = 8501,
     host: str = "127.0.0.1",
+    allowed_hosts: tuple[str, ...] = (),
     grace: NonNegativeFloat = 30.0,
     max_batch_size: PositiveInt = 64,
-    max_request_mb: PositiveInt = 64,
+    max_request_mb: PositiveInt = 8,
     max_tokens: PositiveInt = 65_536,
 ) -> None:
     """Serve a model over gRPC and REST.
@@ -44,6 +46,8 @@ def serve(
         port: gRPC port; 0 picks a free one.
         rest_port: REST and web page port; 0 picks a free one.
         host: address to listen on; 0.0.0.0 accepts connections from other machines.
+        allowed_hosts: names of the server in REST requests, beside IP addresses, localhost, the
+            name of the machine and --host; '*.example.org' and '*' are allowed.
         grace: seconds that running requests get to finish when the server stops.
         max_batch_size: sentences of several requests that are computed together; 1 computes each
             request alone.
@@ -60,7 +64,9 @@ def serve(
     server = serve(
         *(directory, name, port, rest_port, host),
         limits=Limits(max_request_mb * 2**20, max_tokens, max_batch_size),
+        allowed_hosts=allowed_hosts,
     )
+    gc.freeze()  # garbage collections while large JSON is parsed need not search all modules
     signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
     print_json({"port": server.port, "rest_port": server.rest_port})
     sys.stdout.flush()

@@ -26,10 +26,11 @@ _MAX_TOKENS = 16_384  # of a batch, with padding: they determine its memory
 _MAX_MESSAGE = 500  # characters: gRPC limits a message to 8 KB, escaped
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
-# Errors of a malformed request, of one that may be retried later, and of an unknown model.
+# Errors of requests: malformed, may be retried later, of an unknown model, or no longer awaited.
 invalid = functools.partial(tf.errors.InvalidArgumentError, None, None)
 unavailable = functools.partial(tf.errors.UnavailableError, None, None)
 not_found = functools.partial(tf.errors.NotFoundError, None, None)
+cancelled = functools.partial(tf.errors.CancelledError, None, None, "The client has disconnected.")
 
 
 def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
@@ -55,7 +56,7 @@ class Limits:
         ValueError: a limit is less than 1, or `max_request_bytes` is 2 GiB or more.
     """
 
-    max_request_bytes: Annotated[int, Field(ge=1, lt=2**31)] = 64 * 1024 * 1024
+    max_request_bytes: Annotated[int, Field(ge=1, lt=2**31)] = 8 * 1024 * 1024
     max_tokens: Count = 65_536
     max_batch_size: Count = 64
 
@@ -118,14 +119,13 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """A checked request, and its future result."""
+    """A checked request, and its future result. Cancelling `arrays` withdraws the request."""
 
     name: str  # of the signature
     signature: meta_graph_pb2.SignatureDef
     inputs: Mapping[str, np.ndarray]
     aliases: Sequence[str]  # names of the requested outputs
     num_tokens: int = 0  # number of sentences times the tokens of the longest
-    is_awaited: Callable[[], bool] = lambda: True  # whether the client still waits
     arrays: futures.Future = dataclasses.field(default_factory=futures.Future)  # of `aliases`
 
     @property
@@ -188,7 +188,12 @@ class Batcher:
         with self._lock:
             self._waiting.append(call)
         self._thread.submit(self._compute_next)
-        return call.arrays.result()
+        try:
+            return call.arrays.result()
+        except futures.CancelledError:
+            with self._lock:
+                self._waiting = [other for other in self._waiting if other is not call]
+            raise cancelled() from None
 
     def close(self) -> None:
         """Ends the thread after the waiting calls."""
@@ -197,11 +202,7 @@ class Batcher:
     def _compute_next(self) -> None:
         with self._lock:
             batch = self._take()
-        for call in batch:
-            if not call.is_awaited():
-                error = tf.errors.CancelledError(None, None, "The client has disconnected.")
-                call.arrays.set_exception(error)
-        calls = [call for call in batch if not call.arrays.done()]
+        calls = [call for call in batch if call.arrays.set_running_or_notify_cancel()]
         if len(calls) > 1:
             try:
                 results = self._run_together(calls)

@@ -73,9 +73,11 @@ class GrpcEndpoint:
         stopped.wait()
 
     def _predict(self, request: PredictRequest, context: grpc.ServicerContext) -> PredictResponse:
-        spec = request.model_spec
+        spec, arrays = request.model_spec, futures.Future()
+        if not context.add_callback(arrays.cancel):
+            arrays.cancel()
         with self._model.counted(spec.name, "GRPC"), self._model.version(spec) as version:
-            return version.answer(request, context.is_active)
+            return version.answer(request, arrays)
 
     def _handler(
         self,

@@ -8,7 +8,8 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent import futures
 from pathlib import Path
 
 import numpy as np
@@ -236,11 +237,11 @@ class LoadedVersion:
             raise
 
     def answer(
-        self, request: predict_pb2.PredictRequest, is_awaited: Callable[[], bool] = lambda: True
+        self, request: predict_pb2.PredictRequest, arrays: futures.Future | None = None
     ) -> predict_pb2.PredictResponse:
         """Answers `PredictionService.Predict`. The version in the request is ignored.
 
-        `is_awaited` returns whether the client still waits; it is called before the computation.
+        `arrays` gets the outputs; the caller cancels it when the client does not wait any more.
         """
         spec = request.model_spec
         name, signature = self.signature(spec.signature_name)
@@ -250,7 +251,7 @@ class LoadedVersion:
         inputs = {
             alias: array_of(alias, proto, self._limits) for alias, proto in request.inputs.items()
         }
-        outputs = self.predict(name, inputs, request.output_filter, is_awaited)
+        outputs = self.predict(name, inputs, request.output_filter, arrays)
         response = predict_pb2.PredictResponse(
             model_spec={"name": spec.name, "signature_name": name}
         )
@@ -273,7 +274,7 @@ class LoadedVersion:
         name: str,
         inputs: Mapping[str, np.ndarray],
         output_filter: Sequence[str] = (),
-        is_awaited: Callable[[], bool] = lambda: True,
+        arrays: futures.Future | None = None,
     ) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature, given all its inputs; see `answer`."""
         signature = self.signatures[name]
@@ -292,7 +293,7 @@ class LoadedVersion:
                 names = ", ".join(sorted(signature.outputs))
                 raise invalid(f"The signature {name} has no output {alias}. Outputs: {names}")
         num_tokens = self._limits.check_tokens(signature, inputs)
-        call = Call(name, signature, inputs, aliases, num_tokens, is_awaited)
+        call = Call(name, signature, inputs, aliases, num_tokens, arrays or futures.Future())
         outputs = zip(aliases, self._batcher.run(call), strict=True)
         return {
             alias: np.asarray(value, tf.as_dtype(signature.outputs[alias].dtype).as_numpy_dtype)

@@ -5,6 +5,7 @@
     POST /v1/models/{model}[/versions/{newest}]:predict
          {"signature_name": …, "instances": [one per row]}  → {"predictions": [one per row]}
          {"signature_name": …, "inputs": tensors}           → {"outputs": tensors}
+         with "output_filter": [names], only these outputs are returned
 
 A row or the `inputs` are an object of named tensors, or a plain tensor if the signature has one
 input. Strings are UTF-8, or bytes as {"b64": "…"}. Bytes that are not UTF-8 are preserved in both
@@ -13,13 +14,13 @@ directions (`surrogateescape`). Errors are {"error": "…"} with the HTTP status
 
 import asyncio
 import base64
-import functools
 import json
+import re
 import reprlib
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent import futures
 from importlib import resources
 from typing import Any
@@ -33,22 +34,24 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 from pydantic import TypeAdapter
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from elmo_tf.saved_models.server.batching import Limits, invalid, status_of
+from elmo_tf.saved_models.server.batching import Limits, cancelled, invalid, status_of
 from elmo_tf.saved_models.server.model import ServedModel
 
 _MODEL = "/v1/models/{name:path}"
 _PAGE = resources.files("elmo_tf.saved_models.server").joinpath("page")
-_LARGEST_VERSION = 2**63 - 1
-_MAX_REQUESTS = 1024  # running, and connections
-_DRAIN_SECONDS = 0.1  # to accept the connections made before `stop`
+_MAX_CONNECTIONS = 512  # further ones get 503; with them, fewer than the 1,024 files of a process
+_MAX_SECONDS = 60  # for each request of a connection: to begin, then to send its body
 # All others are 500.
 _HTTP_STATUS = {
     StatusCode.CANCELLED: 499,
@@ -65,25 +68,37 @@ class RestEndpoint:
 
     Args:
         port: 0 picks a free one, see the attribute `port`.
+        allowed_hosts: allowed in the header Host, beside addresses and the names of this machine.
 
     Raises:
         OSError: the port is not available.
     """
 
-    def __init__(self, model: ServedModel, host: str, port: int):
+    def __init__(self, model: ServedModel, host: str, port: int, allowed_hosts: Iterable[str]):
         self._model = model
-        self._pool = futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="rest")
+        # Another site can make its name an address of this server, so that a browser gives its
+        # pages the answers (DNS rebinding). It cannot have an address as its name.
+        names = map(re.escape, ("localhost", socket.gethostname(), host, *allowed_hosts))
+        hosts = "|".join(names).replace(r"\*", ".*")
+        self._hosts = re.compile(rf"({hosts}|[\d.]+|\[[\da-f:.]+\])(:\d+)?", re.IGNORECASE)
+        self._application = self._routes()
+        self._parsing = threading.Lock()  # one body at a time, which bounds the memory
+        self._pool = futures.ThreadPoolExecutor(_MAX_CONNECTIONS, thread_name_prefix="rest")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=_MAX_REQUESTS)
+        listener = socket.create_server((host, port), family=family, backlog=_MAX_CONNECTIONS)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # for clients that do not read their answer
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _MAX_SECONDS)
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
-            self._application(),
-            http="h11",
+            self._checked,
+            interface="asgi3",
+            http=_Connection,
             ws="none",
+            lifespan="off",
             log_config=None,
             log_level="error",
-            limit_concurrency=_MAX_REQUESTS,
-            timeout_keep_alive=60,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_keep_alive=_MAX_SECONDS,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -95,17 +110,25 @@ class RestEndpoint:
 
     def stop(self, grace: float) -> None:
         """Rejects new requests and waits up to `grace` seconds for the running ones."""
-        time.sleep(_DRAIN_SECONDS)
         self._server.config.timeout_graceful_shutdown = grace
         self._server.should_exit = True
         self._thread.join()
         self._pool.shutdown(wait=False)
 
-    def _application(self) -> Starlette:
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuses a Host that is not allowed."""
+        application: ASGIApp = self._application
+        host = Headers(scope=scope).get("host")
+        if host and not self._hosts.fullmatch(host):
+            message = f"The host {host} is not allowed. See the option --allowed-hosts."
+            application = JSONResponse({"error": message}, 403)
+        await application(scope, receive, send)
+
+    def _routes(self) -> Starlette:
         model = self._model
         routes: list[Any] = [
             Route("/monitoring/prometheus/metrics", self._metrics),  # TF Serving's default
-            Route("/model.json", self._model_name),
+            Route("/model.json", lambda request: JSONResponse({"model": model.name})),
         ]
         for path in (f"{_MODEL}/versions/{{version:int}}", _MODEL):
             routes += [
@@ -121,33 +144,30 @@ class RestEndpoint:
             ),
         )
 
-    def _endpoint(
-        self, answer: Callable[[model_pb2.ModelSpec, bytes, Callable[[], bool]], Any]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """Calls `answer` in a thread, with the model, the body, and whether the client waits."""
+    def _endpoint(self, answer: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
+        """Calls `answer` in a thread, with the model, the body, and a future for the outputs.
 
-        def encoded_answer(*arguments: Any) -> bytes:
-            content = answer(*arguments)
-            if isinstance(content, Message):
-                content = json_format.MessageToDict(
-                    content,
-                    preserving_proto_field_name=True,
-                    always_print_fields_with_no_presence=True,
-                )
-            content = json.dumps(content, ensure_ascii=False)
-            return content.encode("utf-8", "surrogateescape")
+        The future is cancelled when the client disconnects.
+        """
 
         async def endpoint(request: Request) -> Response:
             spec = model_pb2.ModelSpec(name=request.path_params["name"])
             if (version := request.path_params.get("version")) is not None:
-                spec.version.value = min(version, _LARGEST_VERSION)
+                spec.version.value = min(version, 2**63 - 1)
             body = await self._body(request)
             # After the body, the next message is that the client has disconnected.
             left = asyncio.ensure_future(request.receive())
+            arrays: futures.Future = futures.Future()
+            left.add_done_callback(lambda _: arrays.cancel())
+
+            def encoded() -> bytes:
+                content = answer(spec, body, arrays)
+                if left.done():
+                    raise cancelled()
+                return _json(content).encode("utf-8", "surrogateescape")
+
             try:
-                content = await asyncio.get_running_loop().run_in_executor(
-                    self._pool, encoded_answer, spec, body, lambda: not left.done()
-                )
+                content = await asyncio.get_running_loop().run_in_executor(self._pool, encoded)
             except asyncio.CancelledError:  # after the grace period
                 raise HTTPException(503, "The server is shutting down.") from None
             finally:
@@ -158,29 +178,54 @@ class RestEndpoint:
 
     async def _body(self, request: Request) -> bytes:
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > (limit := self._model.limits.max_request_bytes):
-                raise HTTPException(413, f"The request has more than {limit} bytes.")
+        try:
+            async with asyncio.timeout(_MAX_SECONDS):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > (limit := self._model.limits.max_request_bytes):
+                        raise HTTPException(413, f"The request has more than {limit} bytes.")
+        except TimeoutError:
+            raise HTTPException(408, f"The body took more than {_MAX_SECONDS} s.") from None
         return bytes(body)
 
-    def _predict(
-        self, spec: model_pb2.ModelSpec, body: bytes, is_awaited: Callable[[], bool]
-    ) -> dict[str, Any]:
-        with self._model.counted(spec.name, "REST"):
-            document = _parsed(body)
-            with self._model.version(spec) as version:
+    def _predict(self, spec: model_pb2.ModelSpec, body: bytes, arrays: futures.Future) -> dict:
+        with self._model.counted(spec.name, "REST"), self._model.version(spec) as version:
+            with self._parsing:
+                if arrays.cancelled():
+                    raise cancelled()
+                document = _parsed(body)
                 name, signature = version.signature(document.get("signature_name", ""))
                 inputs = _input_arrays(document, signature.inputs, self._model.limits)
-                outputs = version.predict(name, inputs, is_awaited=is_awaited)
-            return _response(document, outputs)
+            is_row_wise, wanted = "instances" in document, document.get("output_filter", ())
+            del document  # while the request waits
+            outputs = version.predict(name, inputs, wanted, arrays)
+        return _response(outputs, is_row_wise)
 
     async def _metrics(self, request: Request) -> Response:
         content = prometheus_client.generate_latest(self._model.registry)
         return Response(content, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
 
-    async def _model_name(self, request: Request) -> Response:
-        return JSONResponse({"model": self._model.name})
+
+class _Connection(H11Protocol):
+    """Is closed if the next request does not begin in time, or if there are too many connections.
+
+    uvicorn itself waits forever for the first request, and for the rest of a request's head.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > 1.5 * _MAX_CONNECTIONS:
+            transport.abort()
+        self.on_response_complete()  # waits for a request, for a limited time
+
+    def data_received(self, data: bytes) -> None:
+        timer = self.timeout_keep_alive_task
+        super().data_received(data)
+        has_request = self.cycle is not None and not self.cycle.response_complete
+        if timer is not None and self.timeout_keep_alive_task is None and not has_request:
+            self.timeout_keep_alive_task = self.loop.call_at(
+                timer.when(), self.timeout_keep_alive_handler
+            )
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
@@ -205,6 +250,9 @@ def _parsed(body: bytes) -> dict[str, Any]:
         )
     if not isinstance(name := document.get("signature_name", ""), str):
         raise invalid(f"'signature_name' must be a string, not {reprlib.repr(name)}")
+    names = document.get("output_filter", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise invalid(f"'output_filter' must be a list of strings, not {reprlib.repr(names)}")
     return document
 
 
@@ -227,19 +275,18 @@ def _input_arrays(
     return {name: _array(name, values[name], info, limits) for name, info in infos.items()}
 
 
-def _response(document: dict[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:
+def _response(outputs: dict[str, np.ndarray], is_row_wise: bool) -> dict[str, Any]:
     """Returns the response to a request: rows for `instances`, complete tensors for `inputs`.
 
     If there is one output, its values are plain instead of objects.
     """
-    has_instances = "instances" in document
-    values: Any = {name: _jsonable(array) for name, array in outputs.items()}
-    if len(values) == 1:
-        (values,) = values.values()
-    elif has_instances:
-        rows = zip(*values.values(), strict=True)
+    values: Any = outputs
+    if len(outputs) == 1:
+        (values,) = outputs.values()
+    elif is_row_wise:
+        rows = zip(*outputs.values(), strict=True)
         values = [dict(zip(outputs, row, strict=True)) for row in rows]
-    return {"predictions" if has_instances else "outputs": values}
+    return {"predictions" if is_row_wise else "outputs": values}
 
 
 def _named(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
@@ -282,13 +329,24 @@ def _bytes(value: Any) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
-def _jsonable(array: np.ndarray) -> Any:
-    if array.dtype == object:
-        decode = functools.partial(bytes.decode, encoding="utf-8", errors="surrogateescape")
-        return np.vectorize(decode, otypes=[object])(array).tolist()
-    if np.issubdtype(array.dtype, np.floating):
-        if array.ndim > 1:  # row by row, because numbers as text need 32 times the memory
-            return [_jsonable(row) for row in array]
-        # Via text, so that float32 0.1 is written as 0.1 and not as 0.10000000149.
-        return array.astype(str).astype(np.float64).tolist()
-    return array.tolist()
+def _json(value: Any) -> str:
+    """Returns JSON. Rows are encoded one by one: other threads run between them."""
+    if isinstance(value, Message):
+        value = json_format.MessageToDict(
+            value, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        )
+    if isinstance(value, dict):
+        items = ", ".join(f"{json.dumps(name)}: {_json(item)}" for name, item in value.items())
+        return f"{{{items}}}"
+    if isinstance(value, list) or getattr(value, "ndim", 0) > 1:
+        return f"[{', '.join(map(_json, value))}]"
+    if isinstance(value, np.ndarray | np.generic) and np.issubdtype(value.dtype, np.floating):
+        # With the digits of its type: float32 0.1 is written as 0.1 and not as 0.10000000149.
+        text = ", ".join(map(str, value.ravel())).replace("nan", "NaN").replace("inf", "Infinity")
+        return f"[{text}]" if value.ndim else text
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Returns an array or a scalar of an output as Python types, for `json`."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value.tolist()

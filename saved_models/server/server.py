@@ -3,7 +3,8 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from concurrent import futures
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.model import ServedModel
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
 
+_ACCEPT_SECONDS = 0.1
+
 
 def serve(
     directory: Source,
@@ -25,6 +28,7 @@ def serve(
     rest_port: int = 8501,
     host: str = "127.0.0.1",
     limits: Limits | None = None,
+    allowed_hosts: Iterable[str] = (),
 ) -> "Server":
     """Serves an exported model over gRPC and REST, without blocking.
 
@@ -41,6 +45,8 @@ def serve(
         host: address to listen on. The default accepts connections from this machine only,
             `"0.0.0.0"` from everywhere. There is no authentication and no encryption.
         limits: of a request and of a batch, a `saved_models.server.batching.Limits`.
+        allowed_hosts: names of the server in REST requests, beside IP addresses, `localhost`, the
+            name of the machine and `host`. `"*.example.org"` and `"*"` are allowed.
 
     Returns:
         A `Server` that accepts requests. Keep a reference to it: otherwise gRPC stops.
@@ -60,7 +66,7 @@ def serve(
         model.load()
         server._endpoints.append(GrpcEndpoint(model, f"{url_host}:{port}"))
         server.port = server._endpoints[0].port
-        server._endpoints.append(RestEndpoint(model, host, rest_port))
+        server._endpoints.append(RestEndpoint(model, host, rest_port, allowed_hosts))
         server.rest_port = server._endpoints[1].port
     except BaseException:
         server.stop(0)
@@ -91,6 +97,13 @@ class Server:
             grace: seconds to wait for running requests. Requests that take longer are cancelled,
                 but a computation in progress is completed before `stop` returns.
         """
+        # The endpoints first accept the requests that have been received. That takes longer while
+        # other threads keep Python's lock, which delays this thread too.
+        for _ in range(10 if self._endpoints else 0):
+            begun = time.monotonic()
+            time.sleep(_ACCEPT_SECONDS)
+            if time.monotonic() - begun < 2 * _ACCEPT_SECONDS:
+                break
         with futures.ThreadPoolExecutor() as pool:
             list(pool.map(lambda endpoint: endpoint.stop(grace), self._endpoints))
         self._endpoints.clear()

@@ -149,13 +149,19 @@ def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, monkeypatch):
     assert held.num_rows == [3, 5, 1, 7, 2, 2]
 
 
-def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
-    disconnected = call_of(["a", "b"], is_awaited=lambda: False)
-    error, arrays = run_together(held, [disconnected, call_of(["c"])])
-    assert isinstance(error, tf.errors.CancelledError)
-    assert "The client has disconnected" in error.message
-    assert arrays[2].tolist() == [1]
-    assert held.num_rows == [2, 1]
+def test_a_call_that_is_cancelled_while_it_waits_frees_its_memory_at_once(held, call_of):
+    batcher, call = Batcher(held, 1), call_of(["a", "b"])
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.submit(batcher.run, call_of(["c"])), pool.submit(batcher.run, call)
+        while not (held.num_begun and batcher._waiting):
+            time.sleep(0.01)
+        call.arrays.cancel()
+        assert isinstance(second.exception(10), tf.errors.CancelledError)
+        assert not batcher._waiting
+        held.release.set()
+        assert first.result(10)
+    batcher.close()
+    assert held.num_rows == [1]
 
 
 def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(version, held, call_of):

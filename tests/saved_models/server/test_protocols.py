@@ -48,6 +48,13 @@ def test_numbers_are_exact_over_rest_and_no_sentences_give_no_rows(server):
     assert outputs_over_rest(server, [])["default"].tolist() == []
 
 
+def test_rest_returns_the_outputs_of_a_filter(server):
+    request = {"inputs": ["a"], "output_filter": ["word_emb", "default"]}
+    assert list(predict_rest(server, request)[1]["outputs"]) == ["word_emb", "default"]
+    request["output_filter"] = ["layers"]
+    assert_bad(predict_rest(server, request), "no output layers. Outputs: default, elmo, seq")
+
+
 @pytest.mark.parametrize(
     ("string", "num_bytes"),
     [
@@ -129,6 +136,10 @@ def of_tokens(**inputs):
             "Expected tokens to have 2 axes with lists of equal lengths, but got 1: ",
         ),
         ({"signature_name": 1, "inputs": []}, "'signature_name' must be a string, not 1"),
+        *(
+            ({"inputs": [], "output_filter": names}, "'output_filter' must be a list of strings")
+            for names in ("elmo", [["elmo"]], None)
+        ),
         ({"inputs": [{"b64": "???"}]}, "bytes as {\"b64\": \"…\"}), but got [{'b64': '???'}]"),
         (
             of_tokens(sequence_len=[2, True]),
@@ -143,8 +154,8 @@ def test_an_invalid_json_is_refused(server, body, message):
 
 @pytest.mark.parametrize("key", ["inputs", "instances"])
 def test_too_long_lists_are_refused_before_their_values_are_checked(server, key):
-    body = b'{"%s": [%s"" ]}' % (key.encode(), b'"", ' * 2**22)
-    message = "strings has the shape [4194305], which is more than 67108864 bytes"
+    body = b'{"%s": [%s"" ]}' % (key.encode(), b'"",' * 2**19)
+    message = "strings has the shape [524289], which is more than 8388608 bytes"
     assert_bad(predict_rest(server, body), message)
 
 

@@ -1,6 +1,7 @@
 """Starting and stopping a server, its ports, connections, page and command."""
 
 import contextlib
+import ctypes
 import http.client
 import json
 import re
@@ -12,18 +13,33 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
+from unittest import mock
 
 import grpc
 import pytest
 import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import prediction_service_pb2_grpc
 
+from elmo_tf.commands.serve import serve as serve_command
+from elmo_tf.saved_models.server import rest_endpoint
 from elmo_tf.saved_models.server.model import LoadedVersion
 from elmo_tf.saved_models.server.server import serve
-from serving_requests import free_port, outputs_over_rest, predict, predict_rest, send, serving
+from serving_requests import (
+    assert_bad,
+    free_port,
+    outputs_over_rest,
+    predict,
+    predict_request,
+    predict_rest,
+    send,
+    serving,
+)
 
 BODY = json.dumps({"inputs": ["a"]}).encode()
-HEAD = b"POST /v1/models/elmo:predict HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n" % len(BODY)
+HEAD = b"POST /v1/models/elmo:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n" % len(
+    BODY
+)
 
 
 @pytest.fixture
@@ -161,14 +177,60 @@ def test_stopping_answers_the_requests_received_before_and_closes_idle_connectio
     idle.close()
 
 
-def test_half_sent_requests_do_not_block_others(model_directory):
-    parts = [b"", HEAD, HEAD + b"\r\n", HEAD + b"\r\n{"] * 30
-    with serving(model_directory) as (server, _), contextlib.ExitStack() as connections:
-        for part in parts:
-            connections.enter_context(connected(server)).sendall(part)
+def test_grpc_requests_received_while_python_is_busy_are_answered_during_a_stop(model_directory):
+    with serving(model_directory) as (server, channel):
+        predict(channel)
+        method = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict
+        answers = [method.future(predict_request(), timeout=20) for _ in range(50)]
+        ctypes.PyDLL(None).usleep(300_000)  # keeps Python's lock; gRPC receives without it
+        server.stop()
+        assert [answer.code() for answer in answers] == [grpc.StatusCode.OK] * 50
+
+
+UNFINISHED = [b"", HEAD, HEAD + b"\r\n", HEAD + b"\r\n{"]
+
+
+def test_half_sent_requests_do_not_block_others_and_time_out(model_directory, monkeypatch):
+    monkeypatch.setattr(rest_endpoint, "_MAX_SECONDS", 1)
+    with serving(model_directory) as (server, _), contextlib.ExitStack() as stack:
+        answered = HEAD + b"\r\n" + BODY
+        parts = [*UNFINISHED, *(answered + part for part in UNFINISHED)]
+        connections = [stack.enter_context(connected(server)) for _ in parts * 5]
+        for connection, part in zip(connections, parts * 5, strict=True):
+            connection.sendall(part)
         assert predict_rest(server, {"inputs": ["a"]})[0] == 200
-        connections.close()  # the clients disconnect
-        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
+        time.sleep(0.5)
+        connections[1].sendall(b"x")  # does not extend the time
+        begun = time.monotonic()
+        texts = [connection.makefile("rb").read() for connection in connections]
+        assert time.monotonic() - begun < 3
+    statuses = [re.findall(rb"HTTP/1.1 (\d+)", text) for text in texts]
+    late = [[], [], [b"408"], [b"408"]]
+    assert statuses == [*late, *([b"200", *codes] for codes in late)] * 5
+
+
+def test_connections_are_limited(model_directory, monkeypatch):
+    monkeypatch.setattr(rest_endpoint, "_MAX_CONNECTIONS", 4)
+    with serving(model_directory) as (server, _), contextlib.ExitStack() as stack:
+        for number, expected in ((3, b"HTTP/1.1 503"), (3, b"")):
+            for _ in range(number):
+                stack.enter_context(connected(server))
+            with connected(server) as connection:
+                connection.sendall(HEAD + b"\r\n" + BODY)
+                with contextlib.suppress(ConnectionResetError):
+                    assert connection.recv(12) == expected
+
+
+def test_only_names_of_the_server_and_addresses_are_allowed_as_host(model_directory):
+    allowed = ["LOCALHOST", "localhost:1", "10.0.0.7:8501", "[::1]:8501", socket.gethostname()]
+    refused = ["evil.com", "localhost.evil.com", "10.0.0.7.evil.com:80", "[::1].evil.com"]
+    names = {"allowed_hosts": ["elmo.org", "*.example.org"]}
+    with serving(model_directory, **names) as (server, _):
+        for host in (*allowed, "elmo.org", "a.example.org:80"):
+            assert send(server, "GET", "/", headers={"Host": host})[0] == 200
+        for host in (*refused, "elmo-org", "example.org"):
+            status, _, text = send(server, "GET", "/v1/models/elmo", headers={"Host": host})
+            assert_bad((status, json.loads(text)), f"The host {host} is not allowed", 403)
 
 
 def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directory, monkeypatch):
@@ -194,6 +256,44 @@ def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directo
         assert predict(channel, {"strings": tf.make_tensor_proto(["last"])})
     assert [b"a"] not in computed
     assert len(computed) == 2
+
+
+def test_serve_ends_on_a_signal_that_another_thread_receives(monkeypatch):
+    server = mock.Mock(port=1, rest_port=2)
+    monkeypatch.setattr("elmo_tf.saved_models.server.server.serve", lambda *_, **options: server)
+    monkeypatch.setattr("elmo_tf.commands.serve._end_after", mock.Mock())
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    kill = threading.Timer(0.2, lambda: signal.pthread_kill(kill.ident, signal.SIGTERM))
+    kill.start()
+    serve_command("exported")
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    server.stop.assert_called_once_with(30.0)
+
+
+STARTS = """
+import multiprocessing, random, sys, time
+from concurrent.futures import ThreadPoolExecutor
+import elmo_tf.saved_models.server.server
+from elmo_tf import cli
+
+def run(number):
+    process = multiprocessing.get_context("fork").Process(target=cli.run)
+    process.start()
+    time.sleep(random.uniform(0, 3))
+    process.terminate()
+    process.join(60)
+    return process.exitcode
+
+with ThreadPoolExecutor(6) as pool:
+    sys.exit(not {0, -15}.issuperset(pool.map(run, range(200))))
+"""
+
+
+@pytest.mark.slow
+def test_200_servers_end_on_sigterm(model_directory):
+    options = "serve", model_directory, "--port=0", "--rest-port=0", "--grace=2"
+    subprocess.run([sys.executable, "-c", STARTS, *options], timeout=900, check=True)
 
 
 def test_the_process_ends_while_the_model_still_computes():

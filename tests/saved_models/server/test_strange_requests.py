@@ -113,7 +113,7 @@ def of_inputs(signature, **inputs):
 
 
 def sent(method, path, body=b"", version="HTTP/1.1", **headers):
-    lines = [f"{name}: {value}" for name, value in {"Host": "h", **headers}.items()]
+    lines = [f"{name}: {value}" for name, value in {"Host": "localhost", **headers}.items()]
     return "\r\n".join([f"{method} {path} {version}", *lines, "", ""]).encode("latin-1") + body
 
 
