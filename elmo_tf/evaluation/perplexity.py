@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.logs import progress
@@ -16,6 +17,7 @@ from elmo_tf.text.windows import LMWindows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.
 _TOKENS_PER_ROW, _MAX_ROWS, _TOKENS_PER_WINDOW = 2_000, 32, 640
+_DEVIATION = 2  # nats per token; in a healthy model, rows differ by 0.3
 # Elements of the largest matrix of logits, (token, vocabulary): 128 MiB.
 _LOGITS_IN_MEMORY = 2**25
 
@@ -26,7 +28,10 @@ def perplexity(
     """Computes the perplexity per token, the boundary at the end of each sentence included.
 
     LSTM states are carried from sentence to sentence, as in training. Texts of 4,000 tokens or more
-    are read in up to 32 batch rows of at least 2,000 tokens each.
+    are read in up to 32 batch rows of at least 2,000 tokens each, from zero states. From them, the
+    LSTM of an unstable model can get stuck in states in which it predicts badly. If the mean loss
+    of a row is 2 nats above that of the best one, a warning reports it, and all rows are read again
+    from the last states of the best row.
 
     Args:
         model: a `LanguageModel`.
@@ -78,14 +83,12 @@ class Perplexity:
     ) -> dict[str, float | int] | None:
         """Returns the result of `perplexity`, or None if `is_stopped` is true between windows."""
         tf.nest.map_structure(lambda state: state.assign(tf.zeros_like(state)), self._states)
-        total = tf.zeros((self._model.bilm.config.num_directions,), tf.float64)
-        with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
-            for window in self._windows():
-                if is_stopped():
-                    return None
-                total += self._losses_of(window["inputs"], window["targets"], window["mask"])
-                meter.update(int(tf.math.count_nonzero(window["mask"])))
-        means = (total / self._num_targets).numpy()  # forward[, backward]
+        losses = self._row_losses(shown, is_stopped)
+        if losses is not None and self._restarted(*losses):
+            losses = self._row_losses(shown, is_stopped)
+        if losses is None:
+            return None
+        means = losses[0].sum(axis=1) / self._num_targets  # forward[, backward]
         with np.errstate(over="ignore"):  # a model that has diverged: infinity
             average, *perplexities = np.exp([means.mean(), *means]).tolist()
         return {
@@ -99,12 +102,50 @@ class Perplexity:
         """Whether an earlier result has the numbers of targets and unknown words of this text."""
         return (result["tokens"], result["unknown"]) == (self._num_targets, self._unknown)
 
+    def _row_losses(
+        self, shown: bool, is_stopped: Callable[[], bool]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The summed losses of each row (direction, row), and its number of targets (row,)."""
+        losses, counts = 0.0, 0
+        with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
+            for window in self._windows():
+                if is_stopped():
+                    return None
+                losses += self._losses_of(**window).numpy()
+                counts += (num_real := np.count_nonzero(window["mask"], axis=1))
+                meter.update(int(num_real.sum()))
+        return losses, counts
+
+    def _restarted(self, losses: np.ndarray, counts: np.ndarray) -> bool:
+        """Whether a row deviates: then all rows get the last states of the best one."""
+        # The means of short rows vary; a long sentence can leave little text to other rows.
+        long = np.flatnonzero(counts >= min(_TOKENS_PER_ROW // 2 + 1, counts.max()))
+        means = losses[:, long] / counts[long]
+        worst, best = means.max(axis=1), means.min(axis=1)
+        if not (worst > best + _DEVIATION).any():
+            return False
+        logging.warning(
+            "Some batch rows have mean losses of up to %.1f nats per token, others of %.1f: from "
+            "zero states, the LSTM can get stuck. The text is read again from the states of the "
+            "best row. Training with a lower learning rate is more stable.",
+            *(worst.max(), best.min()),
+        )
+        for states, row in zip(self._states, long[means.argmin(axis=1)], strict=True):
+            for state in tf.nest.flatten(states):
+                state.assign(tf.broadcast_to(state[row], state.shape))
+        return True
+
     def _window_losses(self, inputs: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Sums the losses of a window, float64 (direction,), and updates the LSTM states."""
+        """Sums the losses of each row, float64 (direction, row), and updates the LSTM states."""
         outputs, states = self._model.top_layer_outputs(inputs, self._states)
-        tf.nest.map_structure(lambda old, new: old.assign(new), self._states, states)
+        is_full = tf.reduce_all(mask, axis=1)[:, tf.newaxis]  # padding would change the last states
+        tf.nest.map_structure(
+            lambda old, new: old.assign(tf.where(is_full, new, old)), self._states, states
+        )
+        rows, num_rows = tf.where(mask)[:, 0], tf.shape(mask)[0]
         losses = window_losses(self._model, outputs, targets, mask)
-        return tf.stack([tf.reduce_sum(tf.cast(loss, tf.float64)) for loss in losses])
+        losses = [tf.cast(loss, tf.float64) for loss in losses]
+        return tf.stack([tf.math.unsorted_segment_sum(loss, rows, num_rows) for loss in losses])
 
 
 def window_losses(

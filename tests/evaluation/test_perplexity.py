@@ -104,6 +104,39 @@ def test_all_tokens_are_counted_with_several_batch_rows(
     assert perplexity(model, [text])["forward"] == np.inf
 
 
+def test_if_a_row_is_stuck_all_rows_are_read_again_from_the_states_of_the_best_one(
+    bilm, new_language_model, target_ids, text, monkeypatch, caplog
+):
+    """From zero states, a row is stuck if it begins with "cat": one forward, two backward.
+
+    In other states, the probabilities are those of the bias.
+    """
+    model = new_language_model(bilm)
+    far = 100 * model.softmax.kernel[:1]
+
+    def outputs_and_states(inputs, states):
+        outputs, new_states = [], tf.nest.map_structure(tf.identity, states)
+        for tokens, layers in zip(inputs, new_states, strict=True):
+            state = layers[0][0]  # 0 before the first token, then 1, or 2 if it is stuck
+            is_cat = tf.cast(tokens[:, 1:2] == "cat", tf.float32)
+            layers[0][0] = state = tf.where(state == 0, 1 + is_cat, state)
+            is_stuck = tf.cast(state[:, :1] > 1, tf.float32)
+            outputs.append(tf.tile((is_stuck * far)[:, tf.newaxis], (1, tokens.shape[1], 1)))
+        return outputs, new_states
+
+    monkeypatch.setattr(model, "top_layer_outputs", outputs_and_states)
+    monkeypatch.setattr(module, "_TOKENS_PER_ROW", 5)
+    monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", 6)
+
+    result = perplexity(model, [text])
+
+    scores = model.softmax.bias.numpy().astype(np.float64)
+    losses = np.log(np.exp(scores).sum()) - scores
+    for direction, ids in zip(("forward", "backward"), target_ids, strict=True):
+        assert result[direction] == pytest.approx(np.exp(losses[ids].mean()), rel=1e-5)
+    assert caplog.text.count("the LSTM can get stuck") == 1
+
+
 def test_many_unknown_targets_give_a_warning(language_model, tmp_path, caplog):
     # 40 targets; the token <UNK> counts as unknown.
     (tmp_path / "text.txt").write_text("한국어 <UNK> mat" + " cat" * 36)
