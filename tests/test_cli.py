@@ -77,10 +77,12 @@ def test_the_example_commands_run_in_sequence(command, monkeypatch):
         assert Path(name).is_file()
 
 
-@pytest.mark.parametrize("text", ["text.txt", "-"])
-def test_vocab_writes_the_most_frequent_tokens(command, caplog, stdin, text):
+@pytest.mark.parametrize(
+    ("files", "min_count"), [(["text.txt"], 16), (["-"], 16), (["text.txt"] * 2, 32)]
+)
+def test_vocab_writes_the_most_frequent_tokens(command, caplog, stdin, files, min_count):
     stdin(Path("text.txt").read_bytes())
-    status, out, _ = command("vocab", text, "--output", "v.txt", "--min-count", "16")
+    status, out, _ = command("vocab", *files, "--output", "v.txt", "--min-count", min_count)
     assert (status, out) == (0, "")
     tokens = Path("v.txt").read_text().split()
     assert tokens == ["<S>", "</S>", "<UNK>", "the", ".", "cat", "dog", "sat"]

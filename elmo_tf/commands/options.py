@@ -87,7 +87,7 @@ def text_sources(patterns: Iterable[str], format: str | None = None) -> list[Any
     from elmo_tf.text.reading import sentence_files
 
     matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p], format) for p in patterns)
-    return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
+    return list(itertools.chain.from_iterable(matches))
 
 
 @contextlib.contextmanager

@@ -158,24 +158,25 @@ def is_compressed(path: str | os.PathLike) -> bool:
 
 
 def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
-    """Expands patterns to files, without duplicates, sorted by name within each pattern.
+    """Expands patterns to files, sorted by name within each pattern.
 
-    Patterns may contain `*`, `?`, `[…]`, and `**` for directories of any depth. Hidden files are
-    not matched.
+    A file that several patterns match is returned for each of them. Patterns may contain `*`, `?`,
+    `[…]`, and `**` for directories of any depth. Hidden files are not matched.
 
     Raises:
         FileNotFoundError: a pattern matches no file.
     """
-    files: dict[Path, None] = {}
+    files: list[Path] = []
     for pattern in map(os.fspath, patterns):
         # An existing path is not a pattern, even if it contains wildcards.
-        names = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+        is_path = os.path.exists(pattern)
+        names = [pattern] if is_path else sorted(set(glob.glob(pattern, recursive=True)))
         matches = [Path(name) for name in names if name == pattern or not os.path.isdir(name)]
         if not matches:
             problem = "No text file matches" if glob.has_magic(pattern) else "There is no text file"
             raise FileNotFoundError(f"{problem} {pattern}.")
-        files.update(dict.fromkeys(matches))
-    return list(files)
+        files += matches
+    return files
 
 
 def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = None) -> list[Path]:

@@ -133,7 +133,7 @@ def test_a_corpus_is_counted(files):
     assert count.targets == 15
 
 
-def test_patterns_match_each_file_once_and_in_order(tmp_path):
+def test_patterns_match_files_in_order_and_a_file_as_often_as_it_is_named(tmp_path):
     hidden = (".hidden.txt", "sub/.hidden.txt", ".sub/e.txt")
     for name in ("b.txt", "a.txt", "c.dat", "sub/d.txt", "odd[1].txt", *hidden):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -145,7 +145,8 @@ def test_patterns_match_each_file_once_and_in_order(tmp_path):
         return [os.path.relpath(file, tmp_path) for file in files]
 
     assert names("*.txt") == ["a.txt", "b.txt", "odd[1].txt"]
-    assert names("b.txt", "*.txt") == ["b.txt", "a.txt", "odd[1].txt"]
+    assert names("b.txt", "*.txt") == ["b.txt", "a.txt", "b.txt", "odd[1].txt"]
+    assert names("**/**/d.txt") == [os.path.join("sub", "d.txt")]
     assert names("**/d.txt", "c.dat") == [os.path.join("sub", "d.txt"), "c.dat"]
     assert names("odd[1].txt") == ["odd[1].txt"]
     # Hidden files are skipped unless the pattern names them.
