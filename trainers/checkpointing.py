@@ -124,10 +124,14 @@ class RunState:
                 )
             time.sleep(1)
 
-    def restore(self) -> int:
+    def restore(self, first_step: int = 0) -> int:
         """Restores the last complete save, if there is one.
 
         The numbers of workers and replicas may differ from those of the saved run.
+
+        Args:
+            first_step: the last step that read another text. Only a later save has a position in
+                this text, which is otherwise read from its beginning.
 
         Returns:
             The step of the save, or 0 without a save.
@@ -154,7 +158,8 @@ class RunState:
             workers = _worker_names(content["workers"])
             # All workers are at the same position of the same text.
             mine = workers[self._cluster.worker % len(workers)]
-            self._windows.read(str(folder / f"{mine}-text"))
+            if step > first_step:
+                self._windows.read(str(folder / f"{mine}-text"))
             self._restore_rows([folder / f"{worker}-rows.npz" for worker in workers])
         except _READ_ERRORS as error:
             reason = (str(error).splitlines() or [repr(error)])[0]

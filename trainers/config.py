@@ -98,6 +98,8 @@ class PretrainConfig(RunSettings):
         eval_every: steps between two evaluations of the held-out text; by default a tenth of all
             steps.
         save_every: steps between two saves.
+        new_corpus: with resume: continue with another corpus, from its beginning; epochs count from
+            there.
         resume: resume from the last save in the work directory, with its settings unless others are
             given; if there is no save yet, start from the beginning.
         overwrite: delete the results in the work directory, and start from the beginning.
@@ -122,7 +124,7 @@ class PretrainConfig(RunSettings):
     CHANGEABLE: ClassVar = (
         *("corpus", "workdir", "vocab", "input_format", "valid", "preset", "start_from"),
         *("word_input", "tie_softmax", "forward_only", "recipe", "steps", "epochs"),
-        *("num_sampled", "eval_every", "save_every", "resume", "overwrite"),
+        *("num_sampled", "eval_every", "save_every", "new_corpus", "resume", "overwrite"),
     )
 
     corpus: Annotated[Texts, pydantic.Field(min_length=1)]
@@ -154,6 +156,7 @@ class PretrainConfig(RunSettings):
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**31)] = 0
     eval_every: Count | None = None
     save_every: Count = 1000
+    new_corpus: bool = False
     resume: bool = False
     overwrite: bool = False
 
@@ -167,6 +170,8 @@ class PretrainConfig(RunSettings):
             )
         if self.tie_softmax and not self.word_input:
             raise ValueError("`tie_softmax` needs `word_input`, whose table the softmax shares.")
+        if self.new_corpus and not self.resume:
+            raise ValueError("`new_corpus` needs `resume`.")
 
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
         """The shape of the biLM by `preset` or `options`; `start_from` is ignored.

@@ -13,9 +13,10 @@ from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_pat
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.corpus import corpus_size, count_files, warn_of_unknown
+from elmo_tf.text.corpus import corpus_size, count_files, warn_of_order, warn_of_unknown
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
+from elmo_tf.text.reading import text_files
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, MAX_TOKENS, PretrainConfig
 from elmo_tf.trainers.workdir import WorkDirectory
@@ -36,8 +37,19 @@ class Inputs(NamedTuple):
     shape: BiLMConfig
     lexicon: Lexicon | None
     corpus: dict[str, Any]
+    earlier_corpora: list[dict[str, Any]]
     num_steps: int
     learning_rate: float
+
+
+def corpus_files(config: PretrainConfig, workdir: WorkDirectory) -> list[Path]:
+    """The files of the corpus. Errors: see `text_files`."""
+    files, before = text_files(config.corpus), workdir.before
+    if before is not None and list(config.corpus) == before["settings"]["corpus"]:
+        # Until version 0.4, a file that was named twice was read once.
+        distinct = list(dict.fromkeys(files))
+        return distinct if len(distinct) == len(before["corpus"].get("bytes", ())) else files
+    return files
 
 
 def initial_vocabulary(
@@ -138,6 +150,8 @@ def read_inputs(
         "the model does not learn these words, and its perplexity is misleadingly low. Build the "
         "vocabulary from this text, or with a larger --max-size.",
     )
+    if config.vocab is not None and len(vocabulary) > config.num_sampled:
+        warn_of_order(text, vocabulary)
     if corpus["unknown"] == 0 and corpus["types"] >= _CLOSED_TYPES:
         logging.warning(
             "The vocabulary holds every token of the corpus, so <UNK> is never learned and unknown "
@@ -145,19 +159,20 @@ def read_inputs(
             "vocabulary with --min-count 2 or --max-size."
         )
     corpus["bytes"] = [file.stat().st_size for file in files]
-    _check_corpus(workdir, corpus)
+    earlier, first = _earlier_corpora(config, workdir, corpus)
+    corpus["first_step"] = first  # the number of steps that read the earlier ones
     if valid_files:
         count_files(valid_files, config.input_format)  # fails if it is unreadable
     epochs = config.epochs or DEFAULT_EPOCHS
-    num_steps = config.steps or max(1, round(epochs * (text.targets / window)))
+    num_steps = config.steps or first + max(1, round(epochs * (text.targets / window)))
     logging.info(
         "Training: %s steps of %s tokens, %.2g epochs. A model that knows only the frequencies of "
         "words has perplexity %.0f on this text.",
-        *(f"{num_steps:,}", f"{window:,}", num_steps * window / text.targets),
+        *(f"{num_steps:,}", f"{window:,}", (num_steps - first) * window / text.targets),
         corpus["unigram_perplexity"],
     )
     rate = config.learning_rate or default_learning_rate(config, shape.lstm.dim, num_steps)
-    return Inputs(vocabulary, shape, lexicon, corpus, num_steps, rate)
+    return Inputs(vocabulary, shape, lexicon, corpus, earlier, num_steps, rate)
 
 
 def _check_vocabulary(
@@ -171,21 +186,29 @@ def _check_vocabulary(
     raise ValueError(f"Cannot resume with another vocabulary: {config.vocab} differs from {own}.")
 
 
-def _check_corpus(workdir: WorkDirectory, corpus: dict[str, Any]) -> None:
-    """Raises `ValueError` if a run is resumed with another corpus; `corpus` describes it."""
-    before = workdir.before and workdir.before["corpus"]
-    if before is None or all(before[name] == corpus[name] for name in before.keys() & corpus):
-        return
-    units = {"sentences": "sentences", "tokens": "tokens", "types": "distinct tokens"}
-    changes = [
-        f"{before[name]:,} {unit} before, {corpus[name]:,} now"
-        for name, unit in units.items()
-        if before[name] != corpus[name]
+def _earlier_corpora(
+    config: PretrainConfig, workdir: WorkDirectory, corpus: dict[str, Any]
+) -> tuple[list[dict[str, Any]], int]:
+    """The corpora that the run read before this `corpus`, and the number of steps that read them.
+
+    Raises:
+        ValueError: the run is resumed with another corpus, and `new_corpus` is not set.
+    """
+    if workdir.before is None:
+        return [], 0
+    before, step = workdir.before["corpus"], workdir.before["saved_step"]
+    earlier = workdir.before.get("earlier_corpora", [])
+    if all(before[name] == corpus[name] for name in before.keys() & corpus):
+        return earlier, min(before.get("first_step", 0), step)
+    if config.new_corpus:
+        return [*earlier, {"files": workdir.before["settings"]["corpus"], **before}], step
+    sizes = [
+        f"{one['sentences']:,} sentences, {one['tokens']:,} tokens, {sum(one['bytes']):,} bytes"
+        for one in ({"bytes": ()} | before, corpus)
     ]
-    changes.append("the numbers of sentences and tokens are the same, but the files differ")
     raise ValueError(
-        f"The corpus changed: {changes[0]}. Pass the text with which the run in {workdir.path} was "
-        "trained, or choose another --workdir."
+        f"The corpus changed: {sizes[0]} before, {sizes[1]} now. Pass the text of the run in "
+        f"{workdir.path}, choose another --workdir, or add --new-corpus to continue with this text."
     )
 
 

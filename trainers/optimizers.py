@@ -172,9 +172,8 @@ class AdamW(RowOptimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
-        name: str = "adamw",
     ):
-        super().__init__(name, learning_rate)
+        super().__init__("adamw", learning_rate)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon

@@ -37,6 +37,7 @@ from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.inputs import (
     Inputs,
     copy_weights,
+    corpus_files,
     initial_model,
     initial_shape,
     initial_vocabulary,
@@ -80,8 +81,8 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
             another process trains in it.
         FileNotFoundError: a pattern matches no file, or the checkpoint to start from is missing.
         ValueError: the text is empty or shorter than one step, the vocabulary file is not a
-            vocabulary, a run is resumed with other settings or text, TensorFlow cannot write to
-            the name of `workdir`, or TF_CONFIG is wrong.
+            vocabulary, a run is resumed with other settings or text (without `new_corpus`),
+            TensorFlow cannot write to the name of `workdir`, or TF_CONFIG is wrong.
         FloatingPointError: the loss or the gradient norm is not finite.
         ConnectionError: another worker has stopped.
         OSError: a file cannot be read or written.
@@ -94,7 +95,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """
     refuse_pattern(config.workdir)
     workdir = WorkDirectory(config, _RESULTS, WEIGHTS_FILE, _saved_record, "step", _INPUTS)
-    files, valid_files = text_files(config.corpus), text_files(config.valid)
+    files, valid_files = corpus_files(config, workdir), text_files(config.valid)
     vocabulary, text = initial_vocabulary(config, workdir, files)
     shape = initial_shape(config, workdir, len(vocabulary))
     # Before TensorFlow computes anything.
@@ -126,7 +127,10 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
 
 
 def _saved_record(workdir: Path) -> dict[str, Any] | None:
-    return read_record(workdir / RECORD_FILE) if last_save(workdir) else None
+    save = last_save(workdir)
+    if save is None:
+        return None
+    return read_record(workdir / RECORD_FILE) | {"saved_step": int(save.name.removeprefix("step-"))}
 
 
 def _build(
@@ -157,19 +161,18 @@ def _begin(
     config: PretrainConfig, workdir: WorkDirectory, inputs: Inputs, state: RunState
 ) -> dict[str, Any]:
     """Starts the run in its work directory, or resumes it; returns its record."""
-    done = state.restore() if config.resume else 0
+    before = workdir.before or {"perplexity": []}
+    done = state.restore(inputs.corpus["first_step"]) if config.resume else 0
     record = {
-        "settings": config.as_json(options=inputs.shape.to_options()),
+        "settings": config.as_json(options=inputs.shape.to_options(), new_corpus=False),
         "corpus": inputs.corpus,
+        "earlier_corpora": inputs.earlier_corpora,
         "step": done,
-        "perplexity": [],
+        "perplexity": [old for old in before["perplexity"] if old["step"] <= done],
     }
-    if workdir.before is not None:
-        before = workdir.before
-        record["perplexity"] = [old for old in before["perplexity"] if old["step"] <= done]
-        # If the run was killed right after the save, the loss of that step was not recorded.
-        if before["step"] == done and "loss" in before:
-            record["loss"] = before["loss"]
+    # If the run was killed right after the save, the loss of that step was not recorded.
+    if before.get("step") == done and "loss" in before:
+        record["loss"] = before["loss"]
     workdir.begin(record, done)
     if state.train_step.cluster.is_chief:
         model = state.train_step.model

@@ -73,12 +73,8 @@ class TrainingLogger(contextlib.ExitStack):
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         """Logs the perplexity of the held-out text."""
-        perplexities = {
-            name: result[name] for name in ("forward", "backward", "average") if name in result
-        }
-        directions = [
-            f"{name} {value:.1f}" for name, value in perplexities.items() if name != "average"
-        ]
+        names = [name for name in ("forward", "backward") if name in result]
+        directions = [f"{name} {result[name]:.1f}" for name in names]
         logging.info(
             "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
             *(step, result["average"], ", ".join(directions), result["tokens"]),

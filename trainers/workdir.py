@@ -79,12 +79,7 @@ class WorkDirectory:
                 f"{self.path} already holds a training run. Add --resume (resume=True) to resume "
                 "it, or choose another --workdir. --overwrite (overwrite=True) deletes its results."
             )
-        elif is_run and is_known and self._product in names:
-            raise FileExistsError(
-                f"{self.path} holds a training run, but no save to resume from. Choose another "
-                "--workdir. --overwrite (overwrite=True) deletes its results."
-            )
-        elif not (is_run and is_known):
+        elif not (is_run and is_known) or self._product in names:
             self.refuse(names)
         return None
 

@@ -30,6 +30,9 @@ SHUFFLE_LINES = 16_384
 _MIXED_FILES = 64
 # Share of unknown targets above which perplexities are misleading.
 _MAX_UNKNOWN = 0.05
+# A vocabulary is not sorted by frequency if the correlation of log ids and log counts is larger. It
+# was at most -0.36 for vocabularies of other domains, and at least -0.17 in alphabetical order.
+_MAX_CORRELATION, _FEWEST_TYPES = -0.25, 100
 
 
 def read_sentences(files: Iterable[TextSource], format: str | None = None) -> Iterator[list[str]]:
@@ -203,6 +206,20 @@ def warn_of_unknown(share: float, text: str, consequence: str) -> None:
         logging.warning(
             "%s of the targets%s are not in the vocabulary and count as <UNK>: %s",
             *(f"{share:.1%}", text, consequence),
+        )
+
+
+def warn_of_order(text: TextCount, vocabulary: Vocabulary) -> None:
+    """Warns if the order of a vocabulary has nothing to do with the frequencies in a text."""
+    counts = np.array([text.types[token] for token in vocabulary.tokens])
+    ids = np.flatnonzero(counts)
+    if len(ids) < _FEWEST_TYPES or np.ptp(counts[ids]) == 0:
+        return
+    correlation = np.corrcoef(np.log(ids + 1), np.log(counts[ids]))[0, 1]
+    if correlation > _MAX_CORRELATION:
+        logging.warning(
+            "The tokens of the vocabulary are not sorted by falling frequency, which the sampled "
+            "softmax relies on: the model learns less. Build the vocabulary with elmo-tf vocab."
         )
 
 

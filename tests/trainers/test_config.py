@@ -19,6 +19,7 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
             "`weight_decay` is for the optimizer",
         ),
         ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
+        ({"new_corpus": True}, "`new_corpus` needs `resume`"),
     ],
 )
 def test_an_error_names_the_invalid_setting(change, message):

@@ -128,6 +128,10 @@ def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(
     assert_close(weights(interrupted), before)
 
 
+# 200 tokens that occur 1 to 41 times, which has nothing to do with their order of code points.
+UNSORTED = " ".join(f"{number} " * (1 + number * 37 % 41) for number in range(200))
+
+
 @pytest.mark.parametrize(
     ("line", "vocabulary", "warned"),
     [
@@ -135,6 +139,8 @@ def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(
         (" ".join(map(str, range(999))), None, []),  # may be a closed alphabet
         ("a " * 36 + "b " * 3, "a c", ["7.5% of the targets of the training text are not"]),
         ("a " * 37 + "b " * 2, "a c", []),
+        (UNSORTED, None, []),
+        (UNSORTED, " ".join(map(str, range(200))), ["not sorted by falling frequency"]),
     ],
 )
 def test_an_unsuitable_vocabulary_gives_a_warning(
