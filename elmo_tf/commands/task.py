@@ -68,18 +68,20 @@ def predict(
     others: _Others = (),
     input_format: InputFormat = None,
     token_column: TokenColumn = None,
+    probabilities: bool = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Write the labels that a task model predicts for a file.
 
     Args:
         input: one tokenized sentence per line, or a file of the task, whose labels are ignored
-            (sst: text; classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON;
-            srl: also columns with roles; coref: columns, or text with an empty line between
+            (sst: text; classify: .csv, .tsv, .jsonl or text; snli: JSON lines, .tsv or .csv; squad:
+            JSON; srl: also columns with roles; coref: columns, or text with an empty line between
             documents).
         output: columns of tokens and tags (sst, classify: tab-separated labels and texts; snli:
             JSON lines; squad: JSON of ids and answers; srl: props of CoNLL-2005, and the tokens in
             OUTPUT.words; coref: columns with entities in brackets).
+        probabilities: sst, classify and snli: write JSON lines with the probability of each label.
     """
     from elmo_tf.trainers.tasks.predict import predict_task
 
@@ -87,6 +89,7 @@ def predict(
         *((workdir, *others), input, output),
         format=input_format,
         token_column=token_column,
+        probabilities=probabilities,
         overwrite=overwrite,
     )
     print_json({"output": output, "examples": num_examples})

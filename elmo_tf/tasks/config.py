@@ -16,6 +16,7 @@ from elmo_tf.settings import (
     Texts,
     checked_dataclass,
 )
+from elmo_tf.tasks.tag_schemes import SCHEMES
 
 MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
@@ -35,13 +36,14 @@ class _Settings(NamedTuple):
 
 
 _COLUMNS = ("format", "token_column", "tag_column")
+_LABELS = ("metric", "class_weight")
 # Those of each task of `registry.TASKS`.
 _TASKS = {
     "ner": _Settings(("crf",), (*_COLUMNS, "scheme")),
     "pos": _Settings(("crf",), _COLUMNS),
-    "sst": _Settings(("bcn", "bilstm"), ("phrases", "binary")),
-    "snli": _Settings(("esim",), ()),
-    "classify": _Settings(("bcn", "bilstm"), ("text_column", "label_column")),
+    "sst": _Settings(("bcn", "bilstm"), ("phrases", "binary", *_LABELS)),
+    "snli": _Settings(("esim",), _LABELS),
+    "classify": _Settings(("bcn", "bilstm"), ("text_column", "label_column", *_LABELS)),
     "squad": _Settings(("bidaf",), ("max_tokens",), 0.5),
     "srl": _Settings(("srl",), ("max_tokens",), 0.1),
     "coref": _Settings(("coref",), ("window",), 0.5),
@@ -63,8 +65,8 @@ class TaskConfig(RunSettings):
     Args:
         task: ner: named entities (CoNLL columns); pos: parts of speech (CoNLL columns); sst:
             sentiment (bracketed trees); snli: entailment (JSON lines); classify: text
-            classification (.tsv or .csv); squad: question answering (JSON of SQuAD 1.1); srl:
-            semantic roles (columns of CoNLL or PropBank); coref: coreference (CoNLL columns).
+            classification (.csv, .tsv or .jsonl); squad: question answering (JSON of SQuAD 1.1);
+            srl: semantic roles (columns of CoNLL or PropBank); coref: coreference (CoNLL columns).
         train: files of training examples.
         dev: files of held-out examples; they select the best epoch.
         workdir: directory for the model of the best epoch, the scores and the log.
@@ -105,12 +107,16 @@ class TaskConfig(RunSettings):
             conllu.
         tag_column: ner and pos: column of the tags, counted from 1; by default the last, or 4 for
             conllu.
-        scheme: ner: tagging scheme of the files; IOB1 also accepts broken BIO.
+        scheme: ner: tagging scheme of the files and of predictions; IOB1 also accepts broken BIO,
+            and predicts BIO.
         phrases: sst: also train on phrases of at least this many tokens; by default sentences only.
         binary: sst: predict two labels (negative, positive), and leave neutral sentences out.
         text_column: classify: name of the text column, or its number, counted from 1.
         label_column: classify: name of the label column, or its number, counted from 1; if both
             columns are numbers, the file has no header.
+        metric: sst, snli and classify: score that selects the best epoch; by default accuracy.
+        class_weight: sst, snli and classify: weight the loss of examples; balanced: inversely
+            proportional to the frequency of their label.
         max_tokens: squad and srl: leave out training examples with more tokens; by default 100 for
             srl, no limit for squad.
         window: coref: number of sentences per step; longer documents give a random window of them.
@@ -166,11 +172,13 @@ class TaskConfig(RunSettings):
     format: Annotated[Literal["conll", "conllu"] | None, Parameter(name="--input-format")] = None
     token_column: Count | None = None
     tag_column: Count | None = None
-    scheme: Literal["BIO", "IOB1", "BIOUL"] = "BIO"
+    scheme: Literal[*SCHEMES] = "BIO"
     phrases: Count | None = None
     binary: bool = False
     text_column: _Column = "text"
     label_column: _Column = "label"
+    metric: Literal["accuracy", "f1_macro"] | None = None
+    class_weight: Literal["balanced"] | None = None
     max_tokens: Count | None = None
     window: Count = 50
     optimizer: Literal[*_LEARNING_RATES] = "adam"

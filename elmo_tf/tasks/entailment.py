@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -16,10 +16,16 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.classification import NO_LABEL, unescaped
 from elmo_tf.tasks.classification.model import Classifier
 from elmo_tf.tasks.layers import BiRNN, masked_max, soft_alignment
-from elmo_tf.tasks.reading import check_label, is_table, naming_line, not_empty, table_rows
+from elmo_tf.tasks.reading import (
+    check_label,
+    is_table,
+    json_rows,
+    naming_line,
+    not_empty,
+    table_rows,
+)
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel, with_elmo
-from elmo_tf.text.reading import read_lines
 
 _FIELDS = ("sentence1", "sentence2", "gold_label")
 
@@ -163,7 +169,7 @@ def read_pairs(
             unknown label. The message names the line.
         OSError: the file cannot be read.
     """
-    rows = table_rows if is_table(path) else _json_rows
+    rows = table_rows if is_table(path) else json_rows
     pairs, num_undecided = [], 0
     for line, row in rows(path, _FIELDS if is_labeled else _FIELDS[:2]):
         label = " ".join(row["gold_label"].split()) if is_labeled else NO_LABEL
@@ -180,21 +186,6 @@ def read_pairs(
             "%s: left out %s pairs without a gold label.", os.fspath(path), f"{num_undecided:,}"
         )
     return not_empty(path, pairs)
-
-
-def _json_rows(
-    path: str | os.PathLike, fields: Sequence[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of JSON lines, with their line numbers from 1."""
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        with naming_line(path, number):
-            row = json.loads(line)
-            for field in fields:
-                if not isinstance(row, dict) or not isinstance(row.get(field), str):
-                    raise ValueError(f"the string `{field}` is missing: {line[:80]!r}.")
-        yield number, row
 
 
 def _tokens(row: dict[str, Any], field: str) -> list[str]:

@@ -3,19 +3,22 @@
 import contextlib
 import csv
 import itertools
+import json
 import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from elmo_tf.logs import progress_over
 from elmo_tf.tasks.tag_schemes import TokenError
-from elmo_tf.text.reading import read_lines
+from elmo_tf.text.counting import TextCount
+from elmo_tf.text.reading import quoted, read_lines
 from elmo_tf.text.sentence_files import Row, line_error
 
-TABLE_SUFFIXES = (".csv", ".tsv")
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
 @contextlib.contextmanager
@@ -52,7 +55,7 @@ def not_empty(path: str | os.PathLike, examples: list, kind: str = "examples") -
 
 
 def is_table(path: str | os.PathLike) -> bool:
-    """Whether the name of a file is that of a TSV or CSV file."""
+    """Whether the name of a file is one of `TABLE_SUFFIXES`."""
     return _table_name(path).endswith(TABLE_SUFFIXES)
 
 
@@ -62,13 +65,16 @@ def table_rows(
     """Reads the rows of a table. Empty lines are skipped.
 
     Args:
-        path: `.csv` or `.tsv`, perhaps with `.gz`.
+        path: `.csv`, `.tsv` or `.jsonl`, see `json_rows`, perhaps with `.gz`.
         names: names of columns that the header must have.
         has_header: whether the first line has the names of the columns. Defaults to True.
 
     Yields:
         The line number from 1, and the cells by the numbers of their columns, from 1, and names.
     """
+    if _table_name(path).endswith(".jsonl"):
+        yield from json_rows(path, names)
+        return
     rows = _rows(path)
     first, cells = next(rows, (1, []))
     width, header = len(cells), []
@@ -86,6 +92,41 @@ def table_rows(
         yield line, {**dict(enumerate(cells, start=1)), **dict(zip(header, cells, strict=False))}
 
 
+def json_rows(
+    path: str | os.PathLike, names: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Reads lines of JSON objects with the fields `names`, strings or integers, as strings.
+
+    Yields:
+        The line number from 1, and the object.
+    """
+    for number, line in enumerate(labeled_lines(path), start=1):
+        if not line.strip():
+            continue
+        with naming_line(path, number):
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError(f"not a JSON object: {quoted(row)}.")
+            for name in names:
+                if name not in row:
+                    raise ValueError(f"`{name}` is missing. Fields: {', '.join(row)[:200]}.")
+                if type(row[name]) not in (str, int):
+                    raise ValueError(f"`{name}` must be a string. Received: {quoted(row[name])}.")
+                row[name] = str(row[name])
+        yield number, row
+
+
+def labeled_lines(path: str | os.PathLike) -> Iterator[str]:
+    """The lines of a file, see `read_lines`. Refuses UTF-16, and reports invalid UTF-8."""
+    count = TextCount()
+    for number, line in enumerate(read_lines(path), start=1):
+        if "\0" in line:
+            raise line_error(path, number, "NUL bytes. Is the file UTF-16? It must be UTF-8.")
+        count.add_line(line)
+        yield line
+    count.report()
+
+
 def _table_name(path: str | os.PathLike) -> str:
     return os.fspath(path).lower().removesuffix(".gz")
 
@@ -93,7 +134,7 @@ def _table_name(path: str | os.PathLike) -> str:
 def _rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
     is_csv = _table_name(path).endswith(".csv")
     quotes = {} if is_csv else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    reader = csv.reader(read_lines(path), strict=True, **quotes)
+    reader = csv.reader(labeled_lines(path), strict=True, **quotes)
     line = 1
     limit = csv.field_size_limit(sys.maxsize)  # a field may be a long document
     try:

@@ -49,8 +49,11 @@ def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskMod
         [4]
     """
     workdirs = workdir, *others
-    read_runs(*workdirs)
+    config, _ = read_runs(*workdirs)
     models = load_models(workdirs)
+    if config.task == "ner":  # models of version 0.4 do not have this setting
+        for model in models:
+            model.settings["output_scheme"] = config.scheme
     return Ensemble(models, list(map(os.fspath, workdirs))) if others else models[0]
 
 

@@ -58,16 +58,21 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
         predicted: as many labels.
 
     Returns:
-        "accuracy"; "macro_f1", the mean over labels; "examples", their number; and "labels", the
-        precision, recall and F1 of each label.
+        "accuracy"; "macro_f1", the mean over labels; "examples", their number; "labels", the
+        precision, recall and F1 of each label; and "confusion", for each gold label the counts of
+        the labels that are predicted for it.
     """
     pairs = [({_Label(a)}, {_Label(b)}) for a, b in zip(gold, predicted, strict=True)]
     labels = _scores_of_labels(_counts_by_label(pairs), "examples")["types"]
+    confusion: dict[str, dict[str, int]] = {}
+    for (label, other), count in sorted(Counter(zip(gold, predicted, strict=True)).items()):
+        confusion.setdefault(label, {})[other] = count
     return {
         "accuracy": _accuracy(gold, predicted),
         "macro_f1": sum(scores["f1"] for scores in labels.values()) / max(len(labels), 1),
         "examples": len(gold),
         "labels": labels,
+        "confusion": confusion,
     }
 
 

@@ -6,8 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 OUTSIDE = "O"
-_LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL"}
+# Of the first and the inner tokens of a span, and of spans of one token and last tokens.
+_LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL", "BILUO": "BIUL", "BIOES": "BISE"}
 SCHEMES = tuple(_LETTERS)
+ANY_SCHEME = "any"  # reads valid tags of all schemes
+_LETTERS[ANY_SCHEME] = "BIULSE"
+_CONTINUING = ("I", "L", "E")
 # The letter and type of the positions before the first tag and after the last.
 _EDGE = (OUTSIDE, "")
 # Brackets that open, with their roles; `*` for the token; brackets that close.
@@ -50,7 +54,8 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
         tags: `O`, or a letter, `-` and a type, such as `B-PER`.
         scheme: "BIO": `B` begins a span, `I` continues it. "IOB1": `I` also begins a span if the
             token before has no tag of its type, as in older files and as scorers read broken BIO.
-            "BIOUL": `L` ends a span, `U` is a span of one token.
+            "BIOUL" or "BILUO": `L` ends a span, `U` is a span of one token. "BIOES": the same with
+            the letters `E` and `S`.
 
     Raises:
         TokenError: a tag does not belong to the scheme, or is not allowed at its position.
@@ -62,7 +67,7 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
             raise _misplaced(tags, position, scheme)
     spans: list[Span] = []
     for position, (letter, label) in enumerate(parts):
-        continues = letter in ("I", "L") and position > 0 and parts[position - 1][1] == label
+        continues = letter in _CONTINUING and position > 0 and parts[position - 1][1] == label
         if continues:
             spans[-1] = spans[-1]._replace(end=position + 1)
         elif letter != OUTSIDE:
@@ -71,21 +76,27 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
 
 
 def tags_of(spans: Iterable[Span], num_tokens: int, scheme: str) -> list[str]:
-    """The tags of BIO or BIOUL that mark spans; the spans must not overlap. See `spans_of`."""
+    """The tags that mark spans, which must not overlap; those of "IOB1" are BIO."""
+    letters = 2 * _LETTERS[scheme]
     tags = [OUTSIDE] * num_tokens
     for label, first, end in spans:
-        last = end - 1
         for position in range(first, end):
-            letter = "B" if position == first else "I"
-            if scheme == "BIOUL" and position == last:
-                letter = "U" if position == first else "L"
+            letter = letters[(position > first) + 2 * (position == end - 1)]
             tags[position] = f"{letter}-{label}"
     return tags
 
 
 def converted(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """The tags of the same spans in BIO or BIOUL. Raises as `spans_of` does."""
+    """The tags of the same spans, see `tags_of`. Raises as `spans_of` does."""
     return tags_of(spans_of(tags, source), len(tags), target)
+
+
+def renamed(tags: Iterable[str], source: str, target: str) -> list[str]:
+    """Each tag in another scheme, see `tags_of`, that does not have more letters."""
+    if not len(_LETTERS.get(source, "")) >= len(_LETTERS.get(target, SCHEMES)):
+        raise ValueError(f"Tags of {source} cannot become those of {target!r} (`output_scheme`).")
+    letters = dict(zip(_LETTERS[source], 2 * _LETTERS[target], strict=False))
+    return [letters.get(tag[0], tag[0]) + tag[1:] for tag in tags]
 
 
 def check_known_tags(tags: Sequence[str], known: Collection[str]) -> None:
@@ -169,9 +180,9 @@ def brackets_of_bio(tags: Sequence[str]) -> list[str]:
 
 
 def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
-    if scheme == "IOB1":
+    if scheme in ("IOB1", ANY_SCHEME):
         return True
-    continues = after[0] in ("I", "L")
+    continues = after[0] in _CONTINUING
     is_open = before[0] in ("B", "I")
     if scheme == "BIO":
         return not continues or (is_open and before[1] == after[1])
@@ -186,7 +197,7 @@ def _misplaced(tags: Sequence[str], position: int, scheme: str) -> TokenError:
 
 
 def _parts_of(tags: Sequence[str], scheme: str) -> list[tuple[str, str]]:
-    if scheme not in SCHEMES:
+    if scheme not in _LETTERS:
         raise ValueError(f"`scheme` must be one of {', '.join(SCHEMES)}. Received: {scheme!r}")
     return [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
 
@@ -200,7 +211,7 @@ def _parts(tag: str, scheme: str, position: int) -> tuple[str, str]:
     if len(letter) != 1 or letter not in letters or not dash or not label:
         raise TokenError(
             position,
-            f"{tag!r} is not a tag of {scheme}: O, or one of {', '.join(letters)} with a dash and "
-            "a type, such as B-PER.",
+            f"{tag!r} is not a tag of {scheme} (--scheme): O, or one of {', '.join(letters)} with "
+            "a dash and a type, such as B-PER.",
         )
     return letter, label

@@ -31,7 +31,7 @@ class Task(abc.ABC):
     Examples of unlabeled files may lack the label.
 
     models: the classes of its models by their names in `TaskConfig.model`.
-    metric: the score that selects the best epoch; larger is better.
+    metric: the score that selects the best epoch by default; larger is better.
     max_tokens: the limit of `for_training` if the settings have none; None for no limit.
     """
 
@@ -165,6 +165,10 @@ class Task(abc.ABC):
     ) -> list[Any]:
         """The predictions of a model or an `Ensemble` for a batch, in the form of `gold`."""
         return model.predict_lists(inputs)
+
+    def metric_of(self, config: TaskConfig) -> str:
+        """The score that selects the best epoch."""
+        return {None: self.metric, "f1_macro": "macro_f1"}.get(config.metric, config.metric)
 
     def scores(self, gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
         """The scores of predictions."""

@@ -26,7 +26,7 @@ class TaskModel(TextModel):
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
     `fit`, `evaluate` and `predict` also take lists, arrays and columns (pandas, pyarrow) of texts
-    and of targets, and `class_weight` by label.
+    and of targets, and `class_weight` by label, or "balanced".
 
     Subclasses set `texts`, the names of their texts; `features`, the shapes and dtypes of their
     other inputs by name; and `listed`, the names of the predictions that `as_lists` needs. Their
@@ -52,6 +52,11 @@ class TaskModel(TextModel):
     labels: tuple[str, ...] = ()
     settings: dict[str, Any]
     shared_settings: ClassVar[tuple[str, ...]] = ()  # which members of an ensemble have in common
+
+    @property
+    def output_labels(self) -> Sequence[str]:
+        """The labels of predictions, in the order of their probabilities."""
+        return self.labels
 
     @property
     def task_weights(self) -> list[keras.Variable]:
@@ -131,10 +136,11 @@ class TaskModel(TextModel):
         Args:
             inputs: see the call.
         """
-        return self.as_lists(self._listed_predictions(inputs))
+        return self.as_lists(self.listed_predictions(inputs))
 
     @functools.cached_property
-    def _listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+    def listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """The function from inputs to the predictions with the names in `listed`, as a graph."""
         return self.as_graph(lambda inputs: self.only_listed(self.predictions(inputs)))
 
     def only_listed(self, predictions: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -191,6 +197,8 @@ class LabelModel(TaskModel):
         ValueError: `labels` has duplicates or invalid UTF-8, or see `TokenVectors`.
     """
 
+    lowest_target: ClassVar[int] = 0  # or -1 for padding
+
     def __init__(
         self,
         labels: Sequence[str],
@@ -221,22 +229,23 @@ class LabelModel(TaskModel):
             ) from None
 
     def targets(self, y):
-        """The indices of labels in `labels`, int32. Indices are returned, and -1 for `""`.
+        """The indices of labels in `labels`, int32. Indices stay, and `""` becomes -1.
 
         Raises:
-            ValueError: a label is unknown (in a graph, `tf.errors.InvalidArgumentError` when it
-                runs).
+            ValueError: a label is unknown or an index out of range (in a graph,
+                `tf.errors.InvalidArgumentError` when it runs).
         """
         if isinstance(y, tf.RaggedTensor):
-            return y.with_flat_values(self.targets(y.flat_values))
-        y = tf.convert_to_tensor(y)
-        if y.dtype != tf.string:
-            return tf.cast(y, tf.int32)
-        ids = tf.cast(self._label_table.table.lookup(y), tf.int32)
-        ids = tf.where((ids == _UNKNOWN) & (y == ""), NO_TAG, ids)
-        message = f"The model has only the labels {', '.join(self.labels)}. Received in `y`"
-        unknown = tf.boolean_mask(y, ids == _UNKNOWN)
-        return checked(ids, tf.size(unknown) == 0, message, unknown[:1])
+            return y.with_flat_values(LabelModel.targets(self, y.flat_values))
+        ids = y = tf.convert_to_tensor(y)
+        if y.dtype == tf.string:
+            ids = self._label_table.table.lookup(y)
+            ids = tf.where((ids == _UNKNOWN) & (y == ""), tf.cast(NO_TAG, ids.dtype), ids)
+        ids, first, last = tf.cast(ids, tf.int32), self.lowest_target, len(self.labels) - 1
+        wrong = tf.boolean_mask(y, (ids < first) | (ids > last))[:1]
+        message = f"`y` must be labels, or indices {first} to {last}, of {', '.join(self.labels)}"
+        message += ". Received"
+        return checked(ids, tf.size(wrong) == 0, message, wrong)
 
     def get_config(self):
         return {**super().get_config(), "labels": list(self.labels)}
@@ -313,10 +322,11 @@ class Ensemble:
 
     def predict_lists(self, inputs: Any) -> list[Any]:
         """See `TaskModel`."""
-        return self.members[0].as_lists(self._listed_predictions(inputs))
+        return self.members[0].as_lists(self.listed_predictions(inputs))
 
     @functools.cached_property
-    def _listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+    def listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """See `TaskModel`."""
         first = self.members[0]
         return self.as_graph(lambda inputs: first.only_listed(self.predictions(inputs)))
 

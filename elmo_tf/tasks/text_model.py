@@ -182,7 +182,7 @@ class TextModel(keras.Model, abc.ABC):
             )
         return super().fit(
             *(x, y, *args),
-            class_weight=class_weight and self._by_index(class_weight),
+            class_weight=class_weight and self._by_index(class_weight, y),
             sample_weight=sample_weight,
             shuffle=shuffle and not isinstance(x, tf.data.Dataset),  # Keras would warn
             **kwargs,
@@ -193,8 +193,10 @@ class TextModel(keras.Model, abc.ABC):
         return super().evaluate(x, y, *args, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        x, *_ = self._ready(x)
-        return super().predict(x, *args, **kwargs)
+        ready, *_ = self._ready(x)
+        if isinstance(ready, dict) and ready[self.texts[0]].shape[0] == 0:  # Keras fails
+            return tf.nest.map_structure(np.asarray, self(x))
+        return super().predict(ready, *args, **kwargs)
 
     def make_train_function(self, force=False):
         # If the optimizer is built in the first step, the step is traced twice.
@@ -221,7 +223,18 @@ class TextModel(keras.Model, abc.ABC):
         penalties = tf.add_n([tf.cast(penalty, losses.dtype) for penalty in (0.0, *self.losses)])
         return total / tf.maximum(count, 1) + penalties
 
-    def _by_index(self, class_weight: Mapping[Any, float]) -> Mapping[int, float]:
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        with tf.init_scope():  # the configuration has values of variables
+            compiled = self.get_compile_config() or {}
+        if compiled.get("metrics") or compiled.get("weighted_metrics"):
+            y, y_pred, sample_weight = self.for_metrics(y, y_pred, sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def for_metrics(self, y: Any, outputs: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Targets, predictions after decoding, and weights, for the metrics of `compile`."""
+        return self.targets(y), outputs, sample_weight
+
+    def _by_index(self, class_weight: Mapping[Any, float] | str, y: Any) -> Mapping[int, float]:
         """`class_weight` with indices of labels as its keys."""
         raise ValueError("`class_weight` needs a model with one label per example.")
 

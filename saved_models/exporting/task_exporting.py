@@ -58,7 +58,7 @@ def export_task(
             warn_of_layer_norm(first.elmo)
         with tempfile.TemporaryDirectory() as assets:
             if first.labels:
-                labels = "".join(f"{label}\n" for label in first.labels)
+                labels = "".join(f"{label}\n" for label in first.output_labels)
                 Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
             write_saved_model(exported, part, Path(assets))
         if check:

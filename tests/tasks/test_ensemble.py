@@ -80,8 +80,7 @@ def test_the_tags_are_the_allowed_sequence_with_the_highest_product_of_averages(
     if kind == "tagger":
         found = ensemble.predictions(inputs)["probabilities"]
         np.testing.assert_allclose(found, average, atol=1e-5)
-    constraints = members[0].crf.constraints if kind == "tagger" else members[0].constraints
-    first, between, last = map(np.asarray, constraints)
+    first, between, last = map(np.asarray, members[0].constraints)
     for row, tags in enumerate(lists(kind, ensemble)):
         ids = np.array([*itertools.product(range(len(first)), repeat=len(tags))], int)
         if len(tags):

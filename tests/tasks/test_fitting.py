@@ -4,16 +4,20 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.utils.class_weight import compute_sample_weight
 
 from task_models import (
     SENTENCES,
     every_kind,
+    every_model,
     label_lists,
     new_model,
     no_dropout,
     padded,
+    real_outputs,
     some_inputs,
     truth,
+    with_random_weights,
 )
 
 WITH_TOKENS = [0, 1, 3]  # indices of sentences
@@ -37,6 +41,43 @@ def test_lists_of_texts_and_labels_can_be_trained_on_and_evaluated(kind):
     assert model.predict(x, batch_size=2, verbose=0).shape[0] == len(sentences)
 
 
+@pytest.mark.parametrize("kind", ["tagger", "srl", "bidaf"])
+def test_accuracy_is_that_of_the_decoded_predictions(kind):
+    model = with_random_weights(new_model(kind), 1.0)
+    model.compile("sgd", metrics=["accuracy"], run_eagerly=True)
+    sentences = [SENTENCES[index] for index in WITH_TOKENS]
+    x, y = some_inputs(kind, sentences), label_lists(model, WITH_TOKENS)
+    predicted = model.predict_lists(x)
+
+    _, accuracy = model.evaluate(x, y, batch_size=2, verbose=0)
+
+    right = [a == b for pair in zip(y, predicted, strict=True) for a, b in zip(*pair, strict=True)]
+    np.testing.assert_allclose(accuracy, np.mean(right), rtol=1e-6)
+    argmax = [row.argmax(-1) for row in real_outputs(kind, model(x), sentences)]
+    decoded = [*map(model.label_ids if model.labels else list, predicted)]
+    assert (np.concatenate(argmax) != np.concatenate(decoded)).any()
+    assert model.evaluate(x, predicted, verbose=0)[1] == 1
+
+
+@pytest.mark.parametrize("kind", ["tagger", "srl"])
+def test_tags_that_the_scheme_forbids_are_refused(kind):
+    model = new_model(kind)
+    model.compile("sgd")
+    x, y = some_inputs(kind, ["the cat", "ein"]), [["O", model.labels[2]], ["O"]]
+    for function in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=rf"sequences that BIO allows.*'O {model.labels[2]}'"):
+            function(x, y, verbose=0)
+
+
+@every_model
+def test_no_examples_have_empty_predictions(kind):
+    model = new_model(kind)
+    inputs = some_inputs(kind, [])
+    outputs = model.predict(inputs, verbose=0)
+    for output, like in zip(*map(tf.nest.flatten, (outputs, model(inputs))), strict=True):
+        assert (output.shape, output.size) == (like.shape, 0)
+
+
 def test_lists_are_trained_on_as_users_of_keras_expect():
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     model = new_model("classifier", dropout=0.0)
@@ -57,11 +98,18 @@ def test_lists_are_trained_on_as_users_of_keras_expect():
 
     split = model.fit(SENTENCES, y, validation_split=0.25, verbose=0).history
     by_label = model.fit(SENTENCES, y, class_weight={"bad": 0.5, "good": 2}, verbose=0).history
+    uneven = [*y[:3], "good"]
+    balanced = model.fit(SENTENCES, uneven, class_weight="balanced", verbose=0).history
 
     np.testing.assert_allclose(split["loss"], [losses[:3].mean()], rtol=1e-5)
     np.testing.assert_allclose(split["val_loss"], [losses[3]], rtol=1e-5)
     weights = [0.5, 2, 2, 0.5]
     np.testing.assert_allclose(by_label["loss"], [np.mean(losses * weights)], rtol=1e-5)
+    losses = model.per_example_loss(uneven, model(SENTENCES)).numpy()
+    weights = compute_sample_weight("balanced", uneven)
+    np.testing.assert_allclose(balanced["loss"], [np.mean(losses * weights)], rtol=1e-5)
+    with pytest.raises(ValueError, match="must be a dict of labels, or with arrays 'balanced'"):
+        model.fit(SENTENCES, y, class_weight="equal", verbose=0)
     with pytest.raises(TypeError, match=r"not a table. Pass one column"):
         model.fit(frame, y, verbose=0)
     with pytest.raises(ValueError, match="has no label 'fair'"):

@@ -16,6 +16,7 @@ WRONG = [
     ("classifier", {"placement": "both"}, "placement 'both' needs an `elmo`. Received: None"),
     ("classifier", {"placement": "top"}, "`placement` must be one of input, output, both, none"),
     ("tagger", {"labels": ["O", "X-PER"]}, "'X-PER' is not a tag of BIO"),
+    ("tagger", {"output_scheme": "BIOES"}, "Tags of BIO cannot become those of 'BIOES'"),
     ("srl", {"labels": ["O", "A0"]}, "'A0' is not a tag of BIO"),
     ("coref", {"placement": "output"}, "`placement` must be input or none"),
     ("coref", {"span_ratio": 0.0}, r"`span_ratio` must be a number above 0. Received: 0\.0"),
@@ -74,14 +75,14 @@ def test_invalid_targets_are_refused():
         tagger.label_ids(["O", "B-Y"])
     with pytest.raises(ValueError, match=r"tags after the last token.*: 6, \[\[0"):
         tagger.per_example_loss(np.zeros((4, 7)), outputs)
-    with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 2, or -1"):
+    with pytest.raises(ValueError, match=r"indices -1 to 2, of O, B-X, I-X. Received: \[3\]"):
         tagger.per_example_loss(np.full((4, 6), 3), outputs)
     with pytest.raises(ValueError, match=r"must be a label for each token.* shape \(4,\)"):
         tagger.per_example_loss(["O"] * 4, outputs)
-    with pytest.raises(ValueError, match=r"only the labels bad, good. .*: \[b'fair'\]"):
+    with pytest.raises(ValueError, match=r"must be labels, .* of bad, good. .*: \[b'fair'\]"):
         classifier.per_example_loss(["good", "fair"], outputs)
     shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
-    shorter[0, -1], longer[1, 1], with_hole[0, 2] = -1, 0, -1
+    shorter[0, -1], longer[1, 1], with_hole[0, 4] = -1, 0, -1
     for y, counts in ((shorter, "5 1 0 3"), (longer, "6 2 0 3"), (with_hole, "5 1 0 3")):
         message = rf"-1 for padding only.*: \[6 1 0 3\], \[{counts}\]"
         with pytest.raises(ValueError, match=message):
@@ -91,5 +92,6 @@ def test_invalid_targets_are_refused():
         srl.per_example_loss(np.maximum(truth("srl"), 0), srl(inputs), inputs)
     with pytest.raises(tf.errors.InvalidArgumentError, match="-1 for padding only"):
         tf.function(tagger.per_example_loss)(shorter, outputs, padded(SENTENCES))
-    with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 1. Received: \[0 1 2 0\]"):
-        classifier.per_example_loss([0, 1, 2, 0], classifier(SENTENCES))
+    classifier.compile("sgd")
+    with pytest.raises(ValueError, match=r"indices 0 to 1, of bad, good. Received: \[2\]"):
+        classifier.fit(SENTENCES, [1, 2, 1, 2])

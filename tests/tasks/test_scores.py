@@ -39,6 +39,7 @@ def test_labels_are_scored_together_and_separately():
     assert scores["labels"]["a"] == {"precision": 1, "recall": 0.5, "f1": 2 / 3, "examples": 2}
     assert scores["labels"]["d"]["examples"] == 0
     assert scores["macro_f1"] == pytest.approx((2 / 3 + 2 / 3 + 0 + 0) / 4)
+    assert scores["confusion"] == {"a": {"a": 1, "b": 1}, "b": {"b": 1}, "c": {"d": 1}}
 
 
 @pytest.mark.parametrize(

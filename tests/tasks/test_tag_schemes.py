@@ -10,6 +10,7 @@ from elmo_tf.tasks.tag_schemes import (
     TokenError,
     constraints_of,
     converted,
+    renamed,
     scheme_tags,
     spans_of,
     tags_of,
@@ -22,6 +23,8 @@ TAGS = {
     "BIO": "O B-PER I-PER B-PER O B-LOC B-GRP I-GRP I-GRP",
     "IOB1": "O I-PER I-PER B-PER O I-LOC I-GRP I-GRP I-GRP",
     "BIOUL": "O B-PER L-PER U-PER O U-LOC B-GRP I-GRP L-GRP",
+    "BILUO": "O B-PER L-PER U-PER O U-LOC B-GRP I-GRP L-GRP",
+    "BIOES": "O B-PER E-PER S-PER O S-LOC B-GRP I-GRP E-GRP",
 }
 SPANS = [Span("PER", 1, 3), Span("PER", 3, 4), Span("LOC", 5, 6), Span("GRP", 6, 9)]
 SCHEMES = tuple(TAGS)
@@ -32,9 +35,12 @@ def test_spans_are_read_from_any_scheme_and_written_in_others(scheme):
     tags = TAGS[scheme].split()
 
     assert spans_of(tags, scheme) == SPANS
-    for target in ("BIO", "BIOUL"):
+    for target in ("BIO", "BIOUL", "BIOES"):
         assert tags_of(SPANS, len(tags), target) == TAGS[target].split()
         assert converted(tags, scheme, target) == TAGS[target].split()
+    assert renamed(TAGS["BIOUL"].split(), "BIOUL", "BIO" if scheme == "IOB1" else scheme) == (
+        converted(tags, scheme, scheme)
+    )
 
 
 def test_iob1_reads_what_is_broken_bio():
@@ -49,7 +55,7 @@ def test_iob1_reads_what_is_broken_bio():
         ("BIO", "B-LOC I-PER", 1, "I-PER may not follow B-LOC in BIO"),
         ("BIOUL", "B-PER O", 1, "O may not follow B-PER in BIOUL"),
         ("BIOUL", "O B-PER I-PER", 2, "I-PER may not come last in BIOUL"),
-        ("BIO", "O U-PER", 1, "'U-PER' is not a tag of BIO: O, or one of B, I with a dash"),
+        ("BIO", "O U-PER", 1, "'U-PER' is not a tag of BIO (--scheme): O, or one of B, I with a"),
         ("BIOUL", "O O B-", 2, "'B-' is not a tag of BIOUL"),
         ("IOB1", "-PER", 0, "'-PER' is not a tag of IOB1"),
     ],

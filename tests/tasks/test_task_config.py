@@ -31,6 +31,7 @@ def test_files_become_tuples_and_each_task_has_a_default_model():
         ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
         ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
         ({"task": "pos", "scheme": "IOB1"}, "`scheme` is not for --task pos"),
+        ({"metric": "f1_macro"}, "`metric` is not for --task ner"),
         ({"task": "sst", "phrases": 3, "share": 0.5}, "`share` and `phrases` exclude each other"),
     ],
 )

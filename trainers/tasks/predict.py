@@ -2,8 +2,9 @@
 
 import collections
 import contextlib
+import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from elmo_tf.files import atomic_file, refuse_file
@@ -25,6 +26,8 @@ from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 
 _BATCH_SIZE = 64
+# The tasks with one label per example, and the names of their texts in JSON lines.
+_TEXTS = {"sst": ["text"], "classify": ["text"], "snli": ["sentence1", "sentence2"]}
 _FOUND_SUFFIX = ".found"  # of the file with the predictions for sentences alone
 
 
@@ -85,6 +88,7 @@ def predict_task(
     output: str | os.PathLike,
     format: str | None = None,
     token_column: int | None = None,
+    probabilities: bool = False,
     overwrite: bool = False,
 ) -> int:
     """Writes the predictions of the best model of a work directory for a file.
@@ -99,6 +103,8 @@ def predict_task(
         format: "text", "conll", "conllu" or "fasta". None: by the name of the input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
             For columns, `format` and `token_column` default to those of the training files.
+        probabilities: whether to write JSON lines with the texts, the label and the probability of
+            each label; only for tasks with one label per example. Defaults to False.
         overwrite: whether to replace an existing output file. Defaults to False.
 
     Returns:
@@ -112,6 +118,8 @@ def predict_task(
     workdirs = _as_list(workdir)
     config, _ = read_runs(*workdirs)
     task = TASKS[config.task]()
+    if probabilities and config.task not in _TEXTS:
+        raise ValueError(f"`probabilities` is not for --task {config.task}: {', '.join(_TEXTS)}.")
     refuse_file(output, overwrite)
     input, columns = os.fspath(input), (format, token_column)
     if (format or format_of(input)) in TOKEN_COLUMNS:
@@ -121,8 +129,14 @@ def predict_task(
     collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
     if config.task == "srl":
         examples = _with_found_predicates(workdirs, examples)
-    predicted = predict_examples(task, load_task(*workdirs), examples)
-    _write_files(output, task.outputs(examples, predicted), overwrite)
+    model = load_task(*workdirs)
+    if probabilities:
+        predicted = predict_examples(task, model, examples, _label_probabilities)
+        outputs = {"": _probability_lines(config.task, examples, predicted)}
+    else:
+        predicted = predict_examples(task, model, examples)
+        outputs = task.outputs(examples, predicted)
+    _write_files(output, outputs, overwrite)
     return sum(each is not None for each in predicted)
 
 
@@ -151,14 +165,38 @@ def _write_files(
             part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
 
 
-def predict_examples(task: Task, model: TaskModel | Ensemble, examples: Sequence[Any]) -> list[Any]:
-    """The predictions for all examples, in their order."""
+def _label_probabilities(
+    model: TaskModel | Ensemble, inputs: Mapping[str, Any], examples: Sequence[Any]
+) -> list[dict[str, float]]:
+    """In place of `Task.predict`: the probability of each label for each example of a batch."""
+    rows = model.listed_predictions(inputs)["probabilities"].numpy()
+    return [dict(zip(model.labels, row, strict=True)) for row in rows.round(6).tolist()]
+
+
+def _probability_lines(
+    name: str, examples: Sequence[Any], predicted: Sequence[dict[str, float]]
+) -> Iterator[str]:
+    """JSON lines of texts, labels and the probabilities of all labels, for a task by name."""
+    for example, of_labels in zip(examples, predicted, strict=True):
+        texts = zip(_TEXTS[name], TASKS[name]().texts(example), strict=True)
+        row = {text: " ".join(tokens) for text, tokens in texts}
+        row |= {"label": max(of_labels, key=of_labels.get), "probabilities": of_labels}
+        yield json.dumps(row, ensure_ascii=False)
+
+
+def predict_examples(
+    task: Task,
+    model: TaskModel | Ensemble,
+    examples: Sequence[Any],
+    predict: Callable[..., list[Any]] | None = None,
+) -> list[Any]:
+    """The predictions for all examples, in their order, by `Task.predict` or another function."""
     batches = task.batches(model, examples, _BATCH_SIZE)
-    return predict_batches(task, model, batches, examples, shown=True)
+    return predict_batches(predict or task.predict, model, batches, examples, shown=True)
 
 
 def predict_batches(
-    task: Task,
+    predict: Callable[..., list[Any]],
     model: TaskModel | Ensemble,
     batches: Batches,
     examples: Sequence[Any],
@@ -168,7 +206,7 @@ def predict_batches(
     predicted: dict[int, Any] = {}
     with progress(len(batches), "predicting", "batches", shown=shown) as meter:
         for batch in batches.sorted_by_length():
-            of_batch = task.predict(model, batch.inputs, [examples[i] for i in batch.indices])
+            of_batch = predict(model, batch.inputs, [examples[i] for i in batch.indices])
             predicted.update(zip(batch.indices, of_batch, strict=True))
             meter.update(1)
     return [predicted[index] for index in range(len(examples))]

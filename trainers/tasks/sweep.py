@@ -66,7 +66,7 @@ def sweep_task(
         runs.append(run)
         keras.utils.clear_session()  # frees the previous model
     return {
-        "metric": task.metric,
+        "metric": task.metric_of(config),
         "settings": config.as_json(),
         "runs": runs,
         "summary": [_summary(share, runs) for share in shares],

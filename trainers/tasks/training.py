@@ -22,6 +22,7 @@ from elmo_tf.files import atomic_file
 from elmo_tf.logs import progress
 from elmo_tf.models.bilm import model_digest
 from elmo_tf.tasks.batches import Batches, distinct_texts
+from elmo_tf.tasks.classification.model import balanced_weights
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER, TaskConfig
 from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.semantic_roles.predicates import PredicateTagging
@@ -82,6 +83,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
     examples = _read_examples(config, task)
+    metric = task.metric_of(config)
     keras.utils.set_random_seed(config.seed)
     has_bilm = config.elmo is not None and config.placement != "none"
     bilm = load_bilm(config.elmo) if has_bilm else None
@@ -97,7 +99,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
             _check_same(workdir, record)
             record = {**workdir.before, "settings": record["settings"]}
             if _is_finished(config, record):
-                return _finish(workdir, task, record)
+                return _finish(workdir, metric, record)
 
         model = task.new_model(config, examples.labels, examples.train, bilm)
         model.compile(_new_optimizer(config))
@@ -125,9 +127,13 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
             epochs=config.epochs,
             shuffle=False,  # the dataset is shuffled
             verbose=0,
-            callbacks=[_Epochs(config, workdir, task, average, dev, examples.dev, state, record)],
+            class_weight=config.class_weight
+            and balanced_weights([task.gold(example) for example in examples.train]),
+            callbacks=[
+                _Epochs(config, workdir, task, metric, average, dev, examples.dev, state, record)
+            ],
         )
-        return _finish(workdir, task, record)
+        return _finish(workdir, metric, record)
 
 
 class _Examples(NamedTuple):
@@ -148,6 +154,10 @@ def _read_examples(config: TaskConfig, task: Task) -> _Examples:
             f"All {len(examples):,} training examples have more than `max_tokens` tokens "
             "(--max-tokens)."
         )
+    if len(labels) == 1:
+        logging.warning("All training examples have the same label, %s.", labels[0])
+    for file in set(map(os.path.realpath, config.train)) & set(map(os.path.realpath, config.dev)):
+        logging.warning("%s is a file of `train` and of `dev`: scores will be too high.", file)
     train = _sample(kept, config.share, config.seed)
     dev = task.read(config.dev, config, known=labels)
     logging.info(
@@ -241,6 +251,7 @@ class _Epochs(keras.callbacks.Callback):
     config: TaskConfig
     workdir: WorkDirectory
     task: Task
+    metric: str
     average: WeightAverage
     dev: Batches
     dev_examples: Sequence[Any]
@@ -268,17 +279,17 @@ class _Epochs(keras.callbacks.Callback):
                 f"The loss is {loss} in epoch {epoch}: training has diverged. Lower the learning "
                 "rate, and start again."
             )
-        task, record = self.task, self.record
+        task, metric, record = self.task, self.metric, self.record
         with self.average.applied():
-            predicted = predict_batches(task, self.model, self.dev, self.dev_examples)
+            predicted = predict_batches(task.predict, self.model, self.dev, self.dev_examples)
             scores = task.scores([task.gold(one) for one in self.dev_examples], predicted)
             entry = {"epoch": epoch, "loss": loss, "seconds": seconds, "dev": scores}
             record["epochs"].append(entry)
             best = record["best"] and record["epochs"][record["best"]["epoch"] - 1]
-            if best is None or _rank(entry, task.metric) > _rank(best, task.metric):
-                record["best"] = {"epoch": epoch, "score": scores[task.metric], "dev": scores}
+            if best is None or _rank(entry, metric) > _rank(best, metric):
+                record["best"] = {"epoch": epoch, "score": scores[metric], "dev": scores}
                 _save_model(self.model, self.workdir.path / MODEL_FILE)
-        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, task.metric, scores[task.metric])
+        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, metric, scores[metric])
         self.state.save(record)
         self.workdir.log(entry)
         self.workdir.write(record)
@@ -309,15 +320,14 @@ def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:
     return num_epochs >= config.epochs
 
 
-def _finish(workdir: WorkDirectory, task: Task, record: dict[str, Any]) -> dict[str, Any]:
+def _finish(workdir: WorkDirectory, metric: str, record: dict[str, Any]) -> dict[str, Any]:
     """Writes the final record, and logs the best epoch."""
     record["finished"] = True
     workdir.write(record)
     best = record["best"]
-    logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], task.metric, best["score"])
+    logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], metric, best["score"])
     if not best["score"]:
-        name = {"f1": "F1"}.get(task.metric, task.metric)
-        logging.warning("Best %s is 0; train for more epochs.", name)
+        logging.warning("Best %s is 0; train for more epochs.", {"f1": "F1"}.get(metric, metric))
     return record
 
 

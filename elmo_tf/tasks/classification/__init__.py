@@ -12,13 +12,13 @@ from elmo_tf.tasks.reading import (
     TABLE_SUFFIXES,
     check_label,
     is_table,
+    labeled_lines,
     naming_line,
     not_empty,
     table_rows,
 )
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.reading import read_lines
 
 NO_LABEL = "-"  # of unlabeled texts
 # An opening bracket and its label, a closing bracket, or a token.
@@ -78,7 +78,7 @@ def read_labeled(
     Args:
         path: `.csv`, as Python's `csv` reads it (a field in double quotes may hold commas, doubled
             quotes and line breaks), or `.tsv` (fields are separated by tabs, and quotes have no
-            special meaning). `.gz` is decompressed.
+            special meaning); or `.jsonl`, lines of JSON objects. `.gz` is decompressed.
         text_column, label_column: the name of a column, or its number (int >= 1). If both are
             numbers, the file has no header.
         known: allowed labels; None allows all.
@@ -89,7 +89,7 @@ def read_labeled(
         At least one example.
 
     Raises:
-        ValueError: the suffix is neither `.csv` nor `.tsv`; a column is missing; a line differs
+        ValueError: the suffix is another; a column is missing; a line differs
             from the first in its number of fields, or has an empty text or label; a label is
             unknown; or the quoting is wrong. The message names the line.
         OSError: the file cannot be read.
@@ -178,7 +178,7 @@ def read_trees(path: str | os.PathLike) -> Iterator[tuple[int, list[LabeledText]
         ValueError: a line does not hold exactly one tree, or see `read_lines`.
         OSError: the file cannot be read.
     """
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(labeled_lines(path), start=1):
         if line.strip():
             with naming_line(path, number):
                 phrases = _phrases(line)

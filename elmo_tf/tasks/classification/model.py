@@ -1,9 +1,11 @@
 """BCN and a biLSTM baseline: models that classify sentences."""
 
+import collections
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
@@ -12,7 +14,6 @@ from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.layers import BiRNN, masked_max, masked_min, masked_softmax, soft_alignment
 from elmo_tf.tasks.task_model import LabelModel, with_elmo
-from elmo_tf.text.inputs import checked
 
 _LOWEST = -1e30  # below any output of a layer
 
@@ -30,19 +31,23 @@ class Classifier(LabelModel):
         ValueError: an argument is out of its range, or see `LabelModel`.
     """
 
-    listed = ("label",)
+    listed = ("label", "probabilities")
 
-    def _by_index(self, class_weight):
+    def _by_index(self, class_weight, y):
+        if isinstance(class_weight, str):
+            if class_weight != "balanced" or y is None:
+                raise ValueError(
+                    "`class_weight` must be a dict of labels, or with arrays 'balanced'. "
+                    f"Received: {class_weight!r}"
+                )
+            return balanced_weights(np.ravel(y).tolist())
         names = [key for key in class_weight if isinstance(key, str)]
         ids = dict(zip(names, self.label_ids(names), strict=True))
         return {ids.get(key, key): weight for key, weight in class_weight.items()}
 
     def per_example_loss(self, y, outputs, inputs=None):
-        y = self.targets(y)
-        in_range = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
-        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}. Received"
-        y = checked(y, in_range, message, y)
         scores = tf.cast(outputs, tf.float32)
+        y = self.targets(y)
         return keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
 
     def decoded(self, outputs, inputs):
@@ -64,6 +69,12 @@ class Classifier(LabelModel):
     def classify(self, inputs: Any) -> list[str]:
         """Predicts the label of each example; see the call for `inputs`."""
         return self.predict_lists(inputs)
+
+
+def balanced_weights(labels: Sequence[Any]) -> dict[Any, float]:
+    """A weight for each label that is inversely proportional to its frequency; their mean is 1."""
+    counts = collections.Counter(labels)
+    return {label: len(labels) / (len(counts) * count) for label, count in counts.items()}
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

@@ -242,6 +242,9 @@ class CoreferenceModel(TaskModel):
             loss += self.settings["mention_loss"] * tf.reduce_sum(losses)
         return tf.repeat(loss, tf.minimum(tf.shape(scores)[0], 1))
 
+    def for_metrics(self, y, outputs, sample_weight):
+        raise ValueError("Keras' `metrics` cannot score entities: use `scores.coreference_scores`.")
+
     def decoded(self, outputs, inputs):
         """See `TaskModel`.
 

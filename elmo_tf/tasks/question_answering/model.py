@@ -80,7 +80,7 @@ class BiDAF(TaskModel):
     Call arguments:
         inputs: a pair of batches (passages, questions), or a dict with the keys "passage" and
             "question"; see `TaskModel`. In `fit`, `y` is int (batch, 2), the first and the last
-            token of each answer.
+            token of each answer. Metrics compare both with those of the predicted answer, one-hot.
         training: bool. Defaults to False.
 
     Returns:
@@ -186,8 +186,7 @@ class BiDAF(TaskModel):
         y = tf.ensure_shape(tf.cast(y, tf.int32), (None, 2))
         first, last = y[:, 0], y[:, 1]
         scores = tf.cast(outputs, tf.float32)
-        is_real = scores[:, 0] > MASKED_SCORE / 2  # (batch, token)
-        lengths = tf.math.count_nonzero(is_real, axis=1, dtype=tf.int32)
+        lengths = tf.math.count_nonzero(_is_real(scores), axis=1, dtype=tf.int32)
         is_inside = tf.reduce_all((first >= 0) & (first <= last) & (last < tf.maximum(lengths, 1)))
         message = (
             "`y` must be the first and the last token of each answer, within its passage. "
@@ -196,6 +195,11 @@ class BiDAF(TaskModel):
         y = checked(y, is_inside, message, lengths, first, last)
         losses = keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
         return tf.reduce_sum(losses, axis=-1)  # of the first and of the last token
+
+    def for_metrics(self, y, outputs, sample_weight):
+        first, last, _ = best_spans(outputs, _is_real(outputs), self.settings["max_answer"])
+        span = tf.one_hot(tf.stack([first, last], axis=1), tf.shape(outputs)[2])
+        return y, span, sample_weight
 
     def decoded(self, outputs, inputs):
         """See `TaskModel`.
@@ -222,6 +226,11 @@ class BiDAF(TaskModel):
     def as_lists(self, predictions):
         starts, ends = (predictions[name].numpy().tolist() for name in self.listed)
         return list(zip(starts, ends, strict=True))
+
+
+def _is_real(scores: tf.Tensor) -> tf.Tensor:
+    """Whether a token of the passage is real, by the outputs of the call: bool (batch, token)."""
+    return scores[:, 0] > MASKED_SCORE / 2
 
 
 def best_spans(

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 from elmo_tf.tasks.reading import naming_row, not_empty
 from elmo_tf.tasks.scores import span_scores, tag_scores
 from elmo_tf.tasks.tag_schemes import (
+    ANY_SCHEME,
     check_known_tags,
     converted,
     scheme_tags,
@@ -63,14 +64,13 @@ class Tagging(Task):
 
 
 _SCHEME = "BIOUL"  # of the model: it also marks the ends of spans
-_OUTPUT_SCHEME = "BIO"
 
 
 class NamedEntities(Tagging):
     """Spans of tokens, each with a type.
 
-    The tags of files are converted to BIOUL when they are read, whatever their scheme, and those of
-    the model to BIO when they are written.
+    The tags of files are converted to BIOUL when they are read. The model predicts them in the
+    scheme of the files; for IOB1 in BIO, which is valid IOB1.
     """
 
     metric = "f1"
@@ -86,13 +86,11 @@ class NamedEntities(Tagging):
         return scheme_tags(span_types(super().labels(examples)), _SCHEME)
 
     def scores(self, gold, predicted):
-        return span_scores(gold, predicted, _SCHEME)
-
-    def lines(self, examples, predicted):
-        return super().lines(examples, [converted(t, _SCHEME, _OUTPUT_SCHEME) for t in predicted])
+        return span_scores(gold, predicted, ANY_SCHEME)
 
     def model_arguments(self, config):
-        return {**super().model_arguments(config), "scheme": _SCHEME}
+        schemes = {"scheme": _SCHEME, "output_scheme": config.scheme}
+        return {**super().model_arguments(config), **schemes}
 
 
 def _file_tags(labels, config):
@@ -123,7 +121,7 @@ def read_tagged(
             universal part of speech (5 is that of the language).
         scheme: the scheme of tags that mark spans, see `tag_schemes.spans_of`. None keeps the tags.
         known: allowed tags of the file; None allows all.
-        target_scheme: "BIO" or "BIOUL". Tags of a scheme are converted to it. Defaults to "BIO".
+        target_scheme: tags of a scheme are converted to this scheme. Defaults to "BIO".
 
     Returns:
         At least one sentence.

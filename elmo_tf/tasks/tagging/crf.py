@@ -193,6 +193,23 @@ def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
     return ops.where(mask, tags, 0)[:, :-1]
 
 
+def are_allowed(tags: Any, mask: Any, constraints: TagConstraints) -> Any:
+    """Whether constraints allow tag sequences.
+
+    Args:
+        tags: int32 (batch, token).
+        mask: bool (batch, token), see `best_tags`.
+        constraints: see `CRF`.
+
+    Returns:
+        bool (batch,).
+    """
+    num_tags = len(constraints.first)
+    emissions, mask = _padded(ops.zeros((*ops.shape(tags), num_tags)), mask)
+    weights = constrained(zero_weights(num_tags), constraints)
+    return _sequence_score(emissions, ops.pad(tags, [[0, 0], [0, 1]]), mask, weights) == 0
+
+
 def tag_marginals(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
     """The probability of each tag at each token, over all sequences (forward-backward algorithm).
 

@@ -14,10 +14,11 @@ from keras import layers, ops
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.layers import BiRNN
-from elmo_tf.tasks.tag_schemes import constraints_of
+from elmo_tf.tasks.tag_schemes import TagConstraints, constraints_of, renamed
 from elmo_tf.tasks.tagging.crf import (
     CRF,
     CRFWeights,
+    are_allowed,
     best_tags,
     constrained,
     tag_marginals,
@@ -25,7 +26,7 @@ from elmo_tf.tasks.tagging.crf import (
 )
 from elmo_tf.tasks.task_model import SMALLEST, LabelModel, with_elmo
 from elmo_tf.tasks.text_model import NO_TAG
-from elmo_tf.text.inputs import checked, is_token
+from elmo_tf.text.inputs import checked, count_tokens, is_token
 
 
 class BiLSTM(BiRNN):
@@ -37,21 +38,36 @@ class Tagger(LabelModel):
 
     Call arguments:
         inputs, training: see `TaskModel`. In `fit`, `y` are labels, or int (batch, token), their
-            indices in `labels`; padded with `""` or -1, or lists or ragged.
+            indices in `labels`; padded with `""` or -1, or lists or ragged. Metrics compare each
+            token with the decoded tags, one-hot.
 
     Returns:
         float (batch, token, label): the emissions, see `CRF`.
     """
 
     listed = ("tags", "sequence_len")
+    lowest_target = NO_TAG
+    constraints: TagConstraints | None = None
+
+    @property
+    def tag_names(self) -> list[str]:
+        """The tag that predictions have for each of `labels`, see `output_scheme`."""
+        scheme = self.settings.get("output_scheme")
+        labels = list(self.labels)
+        return renamed(labels, self.settings["scheme"], scheme) if scheme else labels
+
+    @property
+    def output_labels(self) -> list[str]:
+        """The distinct `tag_names`, in the order of the predicted probabilities."""
+        return list(dict.fromkeys(self.tag_names))
 
     @abc.abstractmethod
     def sequence_weights(self) -> CRFWeights:
         """The scores of tag sequences, in addition to the emissions, that predictions use."""
 
-    def _checked_tags(self, y: Any, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
-        """`y` as int32 (batch, token), checked in the graph against the tokens and the labels."""
-        tags = self.targets(y)
+    def targets(self, y):
+        """See `LabelModel`; int32 (batch, token), with -1 for padding."""
+        tags = super().targets(y)
         if isinstance(tags, tf.RaggedTensor):
             tags = tags.to_tensor(NO_TAG)
         if tags.shape.rank != 2:
@@ -59,15 +75,26 @@ class Tagger(LabelModel):
                 "`y` must be a label for each token, (batch, token). "
                 f"Received: shape {tuple(tags.shape)}."
             )
+        if self.constraints is None:
+            return tags
+        has_tag, ids = tags != NO_TAG, tf.maximum(tags, 0)
+        allowed = are_allowed(ids, has_tag, self.constraints)
+        names = tf.where(has_tag, tf.gather(tf.constant(self.labels), ids), "")
+        wrong = tf.strings.reduce_join(names[~allowed][:1], axis=-1, separator=" ")
+        wrong = tf.strings.strip(wrong)
+        scheme = self.settings.get("scheme", "BIO")
+        message = f"`y` must have tag sequences that {scheme} allows. Received"
+        return checked(tags, tf.reduce_all(allowed), message, wrong)
+
+    def _checked_tags(self, y: Any, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
+        """The `targets`, checked against the tokens, with the same padding as the emissions."""
+        tags = self.targets(y)
         num_tokens = tf.shape(emissions)[1]
         message = "`y` has tags after the last token. Width of the padded tokens, and tags"
         are_tokens = tf.reduce_all(tags[:, num_tokens:] == NO_TAG)
         tags = checked(tags, are_tokens, message, num_tokens, tags)
         # `y` may have less or more padding.
         tags = tf.pad(tags, [[0, 0], [0, num_tokens]], constant_values=NO_TAG)[:, :num_tokens]
-        in_range = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
-        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}, or -1. Received"
-        tags = checked(tags, tf.reduce_all(in_range), message, tags)
         if inputs is None:
             return tags
         has_tag, mask = tags != NO_TAG, is_token(self.named_inputs(inputs)["tokens"])
@@ -75,24 +102,40 @@ class Tagger(LabelModel):
         counts = (tf.math.count_nonzero(each, axis=1) for each in (mask, has_tag))
         return checked(tags, tf.reduce_all(has_tag == mask), message, *counts)
 
+    def for_metrics(self, y, outputs, sample_weight):
+        tags = self._checked_tags(y, outputs, None)
+        mask = tags != NO_TAG
+        predicted = tf.boolean_mask(best_tags(outputs, self.sequence_weights(), mask), mask)
+        if sample_weight is not None:
+            sample_weight = tf.repeat(tf.reshape(sample_weight, (-1,)), count_tokens(mask))
+        return tags[mask], tf.one_hot(predicted, len(self.labels)), sample_weight
+
     def decoded(self, outputs, inputs):
         """See `TaskModel`.
 
         Returns:
             "tags", string (batch, token), `""` for padding; "probabilities", float (batch, token,
-            label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
+            output label), over the allowed sequences, zeros for padding, see `output_labels`;
+            "sequence_len", int32 (batch,).
         """
         mask = is_token(inputs["tokens"])
         weights = self.sequence_weights()
         probabilities = tag_marginals(outputs, weights, mask)
-        return {**self._best_tags(outputs, mask, weights), "probabilities": probabilities}
+        return self._named(best_tags(outputs, weights, mask), probabilities, mask)
 
-    def _best_tags(
-        self, emissions: Any, mask: tf.Tensor, weights: CRFWeights
+    def _named(
+        self, tags: tf.Tensor, probabilities: tf.Tensor, mask: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        tags = tf.gather(tf.constant(self.labels), best_tags(emissions, weights, mask))
-        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
+        """The predictions, with `tag_names` in place of the indices of labels."""
+        names, outputs = self.tag_names, self.output_labels
+        if len(outputs) < len(names):  # several labels have one name
+            merged = tf.one_hot([*map(outputs.index, names)], len(outputs))
+            probabilities = probabilities @ tf.cast(merged, probabilities.dtype)
+        return {
+            "tags": tf.where(mask, tf.gather(tf.constant(names), tags), ""),
+            "probabilities": probabilities,
+            "sequence_len": count_tokens(mask),
+        }
 
     def as_lists(self, predictions):
         lengths = predictions["sequence_len"].numpy()
@@ -122,9 +165,11 @@ class CRFTagger(Tagger):
         embeddings, elmo, placement: see `TokenVectors`.
         units: width of each direction, for each biLSTM. Defaults to the published (200, 100).
         dropout: float, 0 to below 1. Dropout rate. Defaults to 0.5.
-        scheme: "BIO", "IOB1" or "BIOUL": predicted tags then always follow this scheme. None (such
-            as for parts of speech) allows every sequence. See `tasks.tag_schemes`. Defaults to
-            None.
+        scheme: "BIO", "IOB1", "BIOUL", "BILUO" or "BIOES": predicted tags then always follow this
+            scheme, and those of `fit` must. None (such as for parts of speech) allows every
+            sequence. See `tasks.tag_schemes`. Defaults to None.
+        output_scheme: the scheme that predictions are converted to, such as "BIO". None keeps
+            `scheme`. Defaults to None.
 
     Call arguments, Returns: see `Tagger`.
 
@@ -154,10 +199,16 @@ class CRFTagger(Tagger):
         units: Sequence[int] = (200, 100),
         dropout: float = 0.5,
         scheme: str | None = None,
+        output_scheme: str | None = None,
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        self.settings = {"units": list(units), "dropout": dropout, "scheme": scheme}
+        self.settings = {
+            "units": list(units),
+            "dropout": dropout,
+            "scheme": scheme,
+            "output_scheme": output_scheme,
+        }
         dtype = self.dtype_policy
         self.lstms = [
             BiLSTM(each, dtype=dtype, name=f"bilstm_{index}") for index, each in enumerate(units)
@@ -168,8 +219,10 @@ class CRFTagger(Tagger):
         set_attributes(self, "lstms", self.lstms)
         set_attributes(self, "dropouts", self.dropouts)
         self.emissions = layers.Dense(len(self.labels), dtype=dtype, name="emissions")
-        constraints = None if scheme is None else constraints_of(self.labels, scheme)
-        self.crf = CRF(len(self.labels), constraints, dtype=dtype, name="crf")
+        if output_scheme is not None:
+            renamed(self.labels, scheme, output_scheme)  # checks it
+        self.constraints = None if scheme is None else constraints_of(self.labels, scheme)
+        self.crf = CRF(len(self.labels), self.constraints, dtype=dtype, name="crf")
         self.crf.build((None, None, len(self.labels)))
         self._create_weights()
 
@@ -195,6 +248,5 @@ class CRFTagger(Tagger):
     def decoded_average(self, average, inputs):
         """See `TaskModel`: the allowed sequence with the highest product of average marginals."""
         weights = constrained(zero_weights(len(self.labels)), self.crf.constraints)
-        logs = tf.math.log(tf.maximum(average, SMALLEST))
-        predicted = self._best_tags(logs, is_token(inputs["tokens"]), weights)
-        return {**predicted, "probabilities": average}
+        logs, mask = tf.math.log(tf.maximum(average, SMALLEST)), is_token(inputs["tokens"])
+        return self._named(best_tags(logs, weights, mask), average, mask)

@@ -40,7 +40,9 @@ TREES = [
 PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
 PAIRS = [
     ("{", "Expecting property name"),
-    ('{"sentence1": "a", "gold_label": "x"}', "`sentence2` is missing: .*sentence1"),
+    ('{"sentence1": "a", "gold_label": "x"}', "`sentence2` is missing. Fields: sentence1, gold"),
+    (json.dumps({**PAIR, "gold_label": 0.5}), r"`gold_label` must be a string. Received: 0\.5"),
+    ("[1]", r"not a JSON object: \[1\]"),
     (json.dumps({**PAIR, "sentence2": " "}), "`sentence2` has no token"),
     (json.dumps({**PAIR, "gold_label": "a"}), "unknown label 'a'. Known labels: entailment"),
 ]
@@ -155,7 +157,7 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
     [
         (read_tagged, "a X", {"format": "text"}, "`format` must be conll or conllu"),
         (read_tagged, "a O", {"scheme": "BILOU"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
-        (read_labeled, "text,label\na,x", {}, r"a\.txt: .* must end in \.csv or \.tsv"),
+        (read_labeled, "text,label\na,x", {}, r"a\.txt: .* must end in \.csv or \.tsv or \.js"),
         (
             read_sentiment,
             "(5 a)",

@@ -108,6 +108,13 @@ def test_pairs_are_read_from_columns(file):
         ("a.csv", ["id, label ,text", '1,good,"so, ""good"""', "", "2,very  bad, not good "]),
         ("a.CSV.gz", ["\ufefftext,label\r", '"so,\n""good""",good\r', "not good,very bad\r"]),
         ("a.tsv", ["text\tlabel\r", 'so, "good"\tgood\r', "not good\t very bad\r"]),
+        (
+            "a.jsonl",
+            [
+                r'{"text": "so,\n\"good\"", "label": "good"}',
+                '{"label": "very bad", "id": 2, "text": "not good"}',
+            ],
+        ),
     ],
 )
 def test_labeled_texts_are_read_from_named_columns(file, name, lines):
@@ -125,6 +132,21 @@ def test_columns_of_labeled_texts_have_other_names_or_numbers(file):
     assert read_labeled(path, text_column="review") == texts
     assert read_labeled(path, 3, "label") == texts  # one of them by name: there is a header
     assert read_labeled(file("plain.tsv", *rows), 3, 2) == texts
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_other_encodings_of_tables_are_reported(name, tmp_path, caplog):
+    path, lines = tmp_path / name, '{"text": "café",\t"label": 1}\n'
+    if name == "a.csv":
+        lines = "text,label\ncafé,1\n"
+    for encoding in ("latin-1", "cp1252"):
+        caplog.clear()
+        path.write_text(lines, encoding=encoding)
+        assert read_labeled(path) == [LabeledText(["caf\udce9"], "1")]
+        assert "1 with invalid UTF-8 (read byte for byte; another encoding?)" in caplog.text
+    path.write_text(lines, encoding="utf-16")
+    with pytest.raises(ValueError, match=rf"{name}, line 1: NUL bytes. Is the file UTF-16"):
+        read_labeled(path)
 
 
 def test_without_labels_the_column_of_the_text_is_enough(file):

@@ -197,6 +197,25 @@ def test_pairs_are_predicted_as_json_lines(predicted):
     assert {row["label"] for row in rows} <= {"entailment", "contradiction"}
 
 
+@pytest.mark.parametrize("task", ["sst", "classify", "snli"])
+def test_probabilities_are_written_as_json_lines(predicted, trained, task, tmp_path):
+    content = json.dumps(PAIRS[0]) if task == "snli" else "a good film\n"
+    _, (line,) = predicted(task, content)
+    workdir, record = trained(task)
+
+    predict_task(workdir, tmp_path / "in.txt", tmp_path / "out.jsonl", probabilities=True)
+
+    row = json.loads((tmp_path / "out.jsonl").read_text())
+    assert list(row["probabilities"]) == record["labels"]
+    assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    label = max(row["probabilities"], key=row["probabilities"].get)
+    assert (
+        row["label"]
+        == label
+        == (json.loads(line)["label"] if task == "snli" else line.partition("\t")[0])
+    )
+
+
 def test_predicted_answers_are_substrings_of_the_passage(predicted, trained, tmp_path):
     questions = json.loads(json.dumps(SQUAD))
     for paragraph in questions["data"][0]["paragraphs"]:

@@ -1,10 +1,12 @@
 """Task models trained on a few lines, with a biLM of a few weights."""
 
 import json
+import shutil
 
 import pytest
 
 from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.registry import load_task
 from elmo_tf.tasks.task import new_embeddings
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.training import _rank, _sample, train_task
@@ -24,6 +26,40 @@ def test_named_entities_are_learnt(ner):
     log = (workdir / "log.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in log] == record["epochs"]
     assert record["labels"][:5] == ["O", "B-LOC", "I-LOC", "U-LOC", "L-LOC"]
+
+
+def test_predictions_have_the_scheme_of_the_training_file(ner, tmp_path):
+    shutil.copytree(ner[0], tmp_path, dirs_exist_ok=True)
+    old = load_task(ner[0])
+    old.settings["output_scheme"] = None  # as in version 0.4
+    old.save(tmp_path / "model.keras")
+    gold = [["B-PER", "I-PER", "O", "O", "B-LOC"], ["B-LOC", "O", "O"], ["B-PER", "O"]]
+    for workdir in (ner[0], tmp_path):
+        model = load_task(workdir)
+        assert model.tag(sentences(NER)) == gold
+        assert model.predictions(sentences(NER))["probabilities"].shape[-1] == 5
+        assert model.output_labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert old.tag([["Bonn"]]) == [["U-LOC"]]
+
+
+@pytest.mark.usefixtures("eager_functions")
+def test_classifiers_select_by_another_score_and_weight_labels(tmp_path, caplog):
+    settings = {**SMALL, "model": "bilstm", "metric": "f1_macro", "epochs": 1}
+    file = tmp_path / "uneven.csv"
+    file.write_text("text,label\na b,x\nc d,y\ne f,y\ng h,y\n")
+
+    plain, balanced = (
+        train_task(TaskConfig("classify", file, file, tmp_path / name, **settings, **weights))
+        for name, weights in (("plain", {}), ("balanced", {"class_weight": "balanced"}))
+    )
+
+    assert plain["best"]["score"] == plain["best"]["dev"]["macro_f1"] != 0
+    assert losses(plain) != losses(balanced)
+    assert sum(sum(row.values()) for row in plain["best"]["dev"]["confusion"].values()) == 4
+    assert "uneven.csv is a file of `train` and of `dev`" in caplog.text
+    file.write_text("text,label\na b,x\nc d,x\n")
+    train_task(TaskConfig("classify", file, file, tmp_path / "one", **settings))
+    assert "All training examples have the same label, x" in caplog.text
 
 
 @pytest.mark.usefixtures("eager_functions")
