@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pydantic_core
 
+from elmo_tf.logs import warn_once
 from elmo_tf.settings import Count, Natural, Positive, checked_dataclass, one_line
 
 # Character ids: 256 bytes, <S>, </S>, begin and end of word, padding.
@@ -34,6 +35,17 @@ _TRAINING_OPTIONS = frozenset(
         *("n_negative_samples_batch", "n_train_tokens", "sample_softmax", "unroll_steps"),
     }
 )
+
+
+def _known(config_class: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that a class has, as the original reads them: it ignores unknown keys."""
+    fields = config_class.__pydantic_fields__
+    names = {*fields, *(field.alias for field in fields.values())}
+    others = sorted(given.keys() - names - _TRAINING_OPTIONS)
+    if others:
+        shown = ", ".join(map(repr, others[:9]))[:300]
+        warn_once(f"options: {shown}", "Unknown keys of options.json are ignored: %s.", shown)
+    return {name: value for name, value in given.items() if name in names}
 
 
 @checked_dataclass(strict=True)
@@ -69,8 +81,8 @@ class CharCNNConfig:
         embedding_dim: int >= 1. Width of the character embeddings.
         num_highway: int >= 0. Number of highway layers above the convolutions.
         activation: "relu" or "tanh", applied after the maximum over positions.
-        max_chars: int. Maximum characters per token, including two word boundaries. Characters are
-            UTF-8 bytes, or code points with a `lexicon`.
+        max_chars: int, 3 to 10,000. Maximum characters per token, including two word boundaries.
+            Characters are UTF-8 bytes, or code points with a `lexicon`.
         lexicon: a `LexiconConfig` if characters are those of a `Lexicon`. Defaults to None: bytes.
 
     Raises:
@@ -83,7 +95,7 @@ class CharCNNConfig:
     embedding_dim: Count = pydantic.Field(16, alias="embedding.dim")
     num_highway: Natural = pydantic.Field(2, alias="n_highway")
     activation: Literal["relu", "tanh"] = "relu"
-    max_chars: int = pydantic.Field(50, ge=3, alias="max_characters_per_token")
+    max_chars: int = pydantic.Field(50, ge=3, le=10_000, alias="max_characters_per_token")
     lexicon: LexiconConfig | None = None
 
     @pydantic.model_validator(mode="before")
@@ -91,15 +103,17 @@ class CharCNNConfig:
     def _of_file(cls, given: Any) -> Any:
         if not isinstance(given, dict):  # arguments of the constructor
             return given
-        found = {"filters": None, "embedding": None, "n_highway": 0} | given
+        found = {"filters": None, "embedding": None} | given
+        if found.get("n_highway") is None:
+            found["n_highway"] = 0
         embedding = found.pop("embedding")
-        if not isinstance(embedding, dict) or embedding.keys() != {"dim"}:
+        if not isinstance(embedding, dict) or "dim" not in embedding:
             raise ValueError(f"`embedding` must be an object with `dim`. Received: {embedding!r}")
         # Training configurations of the original have 261, published checkpoints 262 (with id 0).
         count = found.pop("n_characters", NUM_CHARACTERS)
         if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
             raise ValueError(f"`n_characters` must be 261 or 262. Received: {count!r}")
-        return found | {"embedding.dim": embedding["dim"]}
+        return _known(cls, found | {"embedding.dim": embedding["dim"]})
 
     def __post_init__(self):
         if self.max_chars < self.max_width:
@@ -146,7 +160,7 @@ class LSTMConfig:
     @pydantic.model_validator(mode="before")
     @classmethod
     def _of_file(cls, given: Any) -> Any:
-        return _LSTM_DEFAULTS | given if isinstance(given, dict) else given
+        return _known(cls, _LSTM_DEFAULTS | given) if isinstance(given, dict) else given
 
     def __post_init__(self):
         if self.projection_dim > self.dim:
@@ -200,8 +214,7 @@ class BiLMConfig:
     def _of_file(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        known = {key: value for key, value in given.items() if key not in _TRAINING_OPTIONS}
-        return {"lstm": None, "char_cnn": None} | known
+        return _known(cls, {"lstm": None, "char_cnn": None} | given)
 
     def __post_init__(self):
         if self.char_cnn is None and self.num_tokens is None:
@@ -237,14 +250,14 @@ class BiLMConfig:
 
     @classmethod
     def from_options(cls, options: str | os.PathLike | Mapping[str, Any]) -> "BiLMConfig":
-        """Reads `options.json` of a checkpoint.
+        """Reads `options.json` of a checkpoint. Unknown keys are ignored with a warning.
 
         Args:
             options: path of the file, or its content as a dict.
 
         Raises:
-            ValueError: the file is not JSON, or contains an unknown key or an invalid value. The
-                message names the key and the allowed values.
+            ValueError: the file is not JSON, or contains an invalid value. The message names the
+                key and the allowed values.
             OSError: the file cannot be read.
         """
         if isinstance(options, Mapping):

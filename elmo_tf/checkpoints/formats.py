@@ -8,15 +8,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-import keras
+import numpy as np
 
-from elmo_tf.checkpoints.weight_files import FORMATS, variables_by_path
+from elmo_tf.checkpoints.weight_files import (
+    FORMATS,
+    assign,
+    softmax_variables,
+    variables_by_path,
+)
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import Lexicon
-from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.text.vocabulary import Vocabulary, read_vocabulary
 
 Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
 # A directory, a file, or a pair (options, weights).
@@ -28,6 +33,8 @@ WEIGHTS_FILE = "weights.hdf5"
 EMBEDDINGS_FILE = "token_embeddings.hdf5"
 SOFTMAX_FILE = "softmax.hdf5"
 VOCABULARY_FILE = "vocab.txt"
+# The path of the table of a biLM without a character CNN.
+TOKEN_TABLE = "token_embedding/embedding"
 
 
 class Checkpoint(abc.ABC):
@@ -35,8 +42,7 @@ class Checkpoint(abc.ABC):
 
     A format is a subclass in `load.CHECKPOINT_FORMATS`. It implements `recognizes`, `config`,
     `read_weights` and, if the format has one, `lexicon`. If it has a softmax, it sets `has_softmax`
-    and implements `softmax_size()`, the number of tokens, and `read_softmax(softmax)`, which loads
-    the weights. The vocabulary is `vocab.txt` in all formats.
+    and implements `read_softmax()`. The vocabulary is `vocab.txt` in all formats.
 
     Args:
         path: what the class recognizes.
@@ -72,8 +78,18 @@ class Checkpoint(abc.ABC):
         """The shape of the biLM."""
 
     @abc.abstractmethod
-    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
-        """Loads the weights of a biLM of this shape. If that fails, no variable is changed."""
+    def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
+        """Reads the weights of a biLM of this shape, by the paths of its variables.
+
+        Names and shapes are compared before, so that wrong options cannot exhaust the memory.
+        """
+
+    def read_softmax(self) -> dict[str, np.ndarray]:
+        """Reads the weights of the softmax, by their names in `softmax_variables`.
+
+        A softmax that shares the table of the biLM has only `b`.
+        """
+        raise NotImplementedError
 
     def lexicon(self, config: BiLMConfig) -> Lexicon | None:
         """The lexicon of a biLM of this shape, or None if it has none."""
@@ -83,8 +99,8 @@ class Checkpoint(abc.ABC):
 
     def vocabulary(self) -> Vocabulary | None:
         """The vocabulary, or None if there is none."""
-        path = self.folder / VOCABULARY_FILE
-        return Vocabulary.load(path) if path.is_file() else None
+        path = self._vocabulary_file()
+        return None if path is None else read_vocabulary(path)[0]
 
     def bilm(
         self,
@@ -93,52 +109,60 @@ class Checkpoint(abc.ABC):
         **kwargs,
     ) -> BiLM:
         """Loads the biLM. Arguments and errors: see `load_bilm`."""
-        config = self.config
+        config, words = self.config, None
         if token_embeddings is not None and not self.replaces_characters:
             raise ValueError(
                 "`token_embeddings` is not supported for checkpoints of TensorFlow 1 and "
                 f"ELMoForManyLangs. Convert the checkpoint first: {self.path}"
             )
         self.token_embeddings = token_embeddings
-        words = None
+        path = vocabulary or self._vocabulary_file()
         if config.char_cnn is None or token_embeddings is not None:
-            words = Vocabulary.load(vocabulary) if vocabulary is not None else self.vocabulary()
-            if words is None and not self.holds_token_table:
+            if path is None and not self.holds_token_table:
                 raise self._no_vocabulary()
-            num_tokens = config.num_tokens if words is None else len(words)
-            config = dataclasses.replace(config, char_cnn=None, num_tokens=num_tokens)
+            config = dataclasses.replace(config, char_cnn=None, num_tokens=config.num_tokens or 1)
         elif vocabulary is not None:
             raise ValueError("`vocabulary` requires `token_embeddings`.")
+        values = self.read_weights(config)
+        if config.char_cnn is None:
+            words, table = _in_order(path, {TOKEN_TABLE: values[TOKEN_TABLE]})
+            values |= table
+            config = dataclasses.replace(config, num_tokens=len(values[TOKEN_TABLE]))
         bilm = BiLM(config, vocabulary=words, lexicon=self.lexicon(config), **kwargs)
-        self.read_weights(config, variables_by_path(bilm))
+        assign(variables_by_path(bilm), values)
         return bilm
 
-    def softmax(self, bilm: BiLM, vocabulary_size: int | None = None) -> SampledSoftmax:
-        """Loads the softmax, which may share the embedding table of `bilm`, from this checkpoint.
+    def softmax(self, bilm: BiLM) -> tuple[SampledSoftmax, Vocabulary | None]:
+        """Loads the softmax, which may share the table of `bilm`, from this checkpoint.
 
-        `vocabulary_size` is the expected size; None takes it from the file.
+        Returns it with the vocabulary, or None if there is none.
 
         Raises:
             FileNotFoundError: there is no softmax.
             ValueError: a file is damaged or has the wrong shape.
         """
         self._check_softmax()
+        vocabulary, values = _in_order(self._vocabulary_file(), self.read_softmax())
         if bilm.config.tie_softmax:
             softmax = TiedSoftmax(bilm.token_encoder)
         else:
-            softmax = SampledSoftmax(vocabulary_size or self.softmax_size())
+            softmax = SampledSoftmax(len(values["b"]))
         softmax.build((None, bilm.config.lstm.projection_dim))
-        self.read_softmax(softmax)
-        return softmax
+        variables = softmax_variables(softmax)
+        assign({name: variables[name] for name in values}, values)
+        return softmax, vocabulary
 
     def language_model(self) -> LanguageModel:
         """Loads the biLM, the softmax and the vocabulary. Errors: see `load_language_model`."""
         self._check_softmax()  # before the biLM, which takes long
-        vocabulary = self.vocabulary()
-        if vocabulary is None:
+        if self._vocabulary_file() is None:
             raise self._no_vocabulary()
         bilm = self.bilm()
-        return LanguageModel(bilm, self.softmax(bilm, len(vocabulary)), vocabulary)
+        return LanguageModel(bilm, *self.softmax(bilm))
+
+    def _vocabulary_file(self) -> Path | None:
+        path = self.folder / VOCABULARY_FILE
+        return path if path.is_file() else None
 
     def _check_softmax(self) -> None:
         if not self.has_softmax:
@@ -152,6 +176,24 @@ class Checkpoint(abc.ABC):
             f"There is no {VOCABULARY_FILE} in {self.folder}, which a softmax and a biLM without a "
             "character CNN need."
         )
+
+
+def _in_order(
+    path: str | os.PathLike | None, tables: dict[str, np.ndarray]
+) -> tuple[Vocabulary | None, dict[str, np.ndarray]]:
+    """Reads the vocabulary of tables, if there is one, and puts their rows in its order."""
+    if path is None:
+        return None, tables
+    vocabulary, rows = read_vocabulary(path, min(map(len, tables.values())))
+    for name, table in tables.items():
+        if len(table) != len(rows):
+            raise ValueError(
+                f"{os.fspath(path)} has {len(rows):,} tokens, but `{name}` of the checkpoint has "
+                f"{len(table):,} rows. Is it the vocabulary of another model?"
+            )
+    if rows != sorted(rows):
+        tables = {name: table[rows] for name, table in tables.items()}
+    return vocabulary, tables
 
 
 def in_all_formats(path: Path) -> list[Path]:

@@ -1,17 +1,17 @@
 """Checkpoints of ELMoForManyLangs: config.json, char.dic, word.dic and two state dicts (.pkl)."""
 
 import functools
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from elmo_tf.checkpoints.formats import Checkpoint, LocalPath
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
-from elmo_tf.checkpoints.weight_files import WeightRule, fill_variables
+from elmo_tf.checkpoints.weight_files import WeightRule, read_arrays
 from elmo_tf.config import BiLMConfig, CharCNNConfig, LexiconConfig, LSTMConfig
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
@@ -79,13 +79,14 @@ class ManyLangsCheckpoint(Checkpoint):
         except (ValueError, TypeError) as error:
             raise ValueError(f"{file}: {error}") from None
 
-    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
+    def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
         arrays = {}
         for file in (TOKEN_EMBEDDER_FILE, ENCODER_FILE):
             state = read_state_dict(self.folder / file)
             arrays.update({f"{file}/{key}": value for key, value in state.items()})
-        rules = [*_token_embedder_rules(config.char_cnn), *_encoder_rules(config.lstm)]
-        fill_variables(self.folder, rules, variables, set(arrays), arrays.pop)
+        rules = itertools.chain(_token_embedder_rules(config), _encoder_rules(config.lstm))
+        shapes = {name: array.shape for name, array in arrays.items()}
+        return read_arrays(self.folder, rules, shapes, arrays.pop)
 
 
 def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -108,7 +109,7 @@ def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a JSON object: {error}") from None
 
 
@@ -134,30 +135,36 @@ def _config(shape: Mapping[str, Any], lexicon: Lexicon) -> BiLMConfig:
     )
 
 
-def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
+def _token_embedder_rules(config: BiLMConfig) -> Iterator[WeightRule]:
     source, target = TOKEN_EMBEDDER_FILE, "token_encoder"
-    if config.lexicon.num_words:
-        table = f"{source}/word_emb_layer.embedding.weight"
-        yield WeightRule(table, (f"{target}/word_embedding/embedding",))
-    table = f"{source}/char_emb_layer.embedding.weight"
-    yield WeightRule(table, (f"{target}/char_cnn/char_embedding",))
-    for index in range(len(config.filters)):
-        name = f"{source}/convolutions.{index}"
-        yield _transposed(f"{name}.weight", f"{target}/char_cnn/kernel_{index}")
-        yield WeightRule(f"{name}.bias", (f"{target}/char_cnn/bias_{index}",))
-    for index in range(config.num_highway):
+    cnn, lexicon = config.char_cnn, config.char_cnn.lexicon
+    if lexicon.num_words:
+        table, shape = f"{target}/word_embedding/embedding", (lexicon.num_words, lexicon.word_dim)
+        yield WeightRule(f"{source}/word_emb_layer.embedding.weight", (table,), shape)
+    table, shape = f"{target}/char_cnn/char_embedding", (lexicon.num_characters, cnn.embedding_dim)
+    yield WeightRule(f"{source}/char_emb_layer.embedding.weight", (table,), shape)
+    for index, (width, count) in enumerate(cnn.filters):
+        name, shape = f"{source}/convolutions.{index}", (count, cnn.embedding_dim, width)
+        yield _transposed(f"{name}.weight", f"{target}/char_cnn/kernel_{index}", shape)
+        yield WeightRule(f"{name}.bias", (f"{target}/char_cnn/bias_{index}",), (count,))
+    features = cnn.num_filters
+    for index in range(cnn.num_highway):
         name = f"{source}/highways._layers.{index}"
-        for suffix, kind in (("weight", "kernel"), ("bias", "bias")):
+        for suffix, kind, width in (("weight", "kernel", (features,)), ("bias", "bias", ())):
             paths = (
                 f"{target}/highway/transform_{kind}_{index}",
                 f"{target}/highway/carry_{kind}_{index}",
             )
-            yield WeightRule(f"{name}.{suffix}", paths, _highway_from_file, _highway_to_file)
-    yield _transposed(f"{source}/projection.weight", f"{target}/projection/kernel")
-    yield WeightRule(f"{source}/projection.bias", (f"{target}/projection/bias",))
+            shape = (2 * features, *width)
+            yield WeightRule(f"{name}.{suffix}", paths, shape, _highway_from_file)
+    dim = config.lstm.projection_dim
+    shape = (dim, features + lexicon.word_dim)
+    yield _transposed(f"{source}/projection.weight", f"{target}/projection/kernel", shape)
+    yield WeightRule(f"{source}/projection.bias", (f"{target}/projection/bias",), (dim,))
 
 
 def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
+    dim, projection_dim = config.dim, config.projection_dim
     for direction in ("forward", "backward"):
         for layer in range(config.num_layers):
             name = f"{ENCODER_FILE}/{direction}_layer_{layer}"
@@ -166,22 +173,23 @@ def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
                 yield WeightRule(
                     f"{name}.{source}_linearity.weight",
                     (f"{cell}/{kernel}",),
+                    (4 * dim, projection_dim),
                     lambda array: _reordered(array).T,
-                    lambda array: _reordered(array.T),
                 )
             # The forget gate: elmo_tf's cell adds 1 itself.
             yield WeightRule(
                 f"{name}.state_linearity.bias",
                 (f"{cell}/bias",),
+                (4 * dim,),
                 lambda array: _reordered(array) - _forget_one(array),
-                lambda array: _reordered(array + _forget_one(array)),
             )
-            if config.projection_dim < config.dim:  # as in all published models
-                yield _transposed(f"{name}.state_projection.weight", f"{cell}/projection_kernel")
+            if projection_dim < dim:  # as in all published models
+                variable, shape = f"{cell}/projection_kernel", (projection_dim, dim)
+                yield _transposed(f"{name}.state_projection.weight", variable, shape)
 
 
-def _transposed(dataset: str, variable: str) -> WeightRule:
-    return WeightRule(dataset, (variable,), np.transpose, np.transpose)
+def _transposed(dataset: str, variable: str, shape: tuple[int, ...]) -> WeightRule:
+    return WeightRule(dataset, (variable,), shape, np.transpose)
 
 
 def _highway_from_file(array: np.ndarray) -> list[np.ndarray]:
@@ -191,12 +199,8 @@ def _highway_from_file(array: np.ndarray) -> list[np.ndarray]:
     return [transform.T, -carry.T]
 
 
-def _highway_to_file(transform: np.ndarray, carry: np.ndarray) -> np.ndarray:
-    return np.concatenate([transform.T, np.negative(carry).T])
-
-
 def _reordered(array: np.ndarray) -> np.ndarray:
-    """Swaps the second and third of the four gates: i, f, g, o ↔ i, g, f, o."""
+    """Swaps the second and third of the four gates: i, f, g, o → i, g, f, o."""
     first, second, third, fourth = np.split(array, 4)
     return np.concatenate([first, third, second, fourth])
 

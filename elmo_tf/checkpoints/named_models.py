@@ -23,6 +23,7 @@ from elmo_tf.lazy import require_extra
 
 HUB = "hf://"
 _ZIP, _GZIP = b"PK", b"\x1f\x8b"  # the first bytes of archives
+_MAX_EXPANSION = 100  # bytes of files per byte of an archive
 # The files by which a model is recognized in an archive, of ELMoForManyLangs or the original.
 _MODEL_FILES = ("encoder.pkl", "options.json")
 
@@ -261,25 +262,33 @@ def unpack(archive: Path, folder: str | os.PathLike) -> None:
     """Unpacks the files and folders of a zip file or a compressed tar file into a directory.
 
     Raises:
-        ValueError: the file is damaged, or has a link, a device or a path outside the directory.
-            Links are refused because Python's filter lets some of them lead outside (its issue
-            135034).
+        ValueError: the file is damaged, its content is more than 100 times as large, or it has a
+            link, a device or a path outside the directory. Links are refused because Python's
+            filter lets some of them lead outside (its issue 135034).
     """
     damage = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError)
+    limit = _MAX_EXPANSION * archive.stat().st_size
     try:
         if _start(archive) == _GZIP:
             with tarfile.open(archive, "r:gz") as opened:
-                others = [
-                    member.name for member in opened if not (member.isreg() or member.isdir())
-                ]
-                if others:
-                    raise tarfile.TarError(f"{others[0]} is neither a file nor a folder")
+                for member in opened:
+                    if not (member.isreg() or member.isdir()):
+                        raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
+                    limit = _reduced(limit, member.size)
                 opened.extractall(folder, filter="data")
         else:
             with zipfile.ZipFile(archive) as opened:
+                for entry in opened.infolist():
+                    limit = _reduced(limit, entry.file_size)
                 opened.extractall(folder)
     except damage as error:  # RuntimeError: of an encrypted zip file
         raise ValueError(f"Cannot unpack {archive}: {error}") from None
+
+
+def _reduced(limit: int, size: int) -> int:
+    if size > limit:
+        raise OSError(f"its files are more than {_MAX_EXPANSION} times as large as it")
+    return limit - size
 
 
 def _start(path: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import keras
@@ -12,6 +12,7 @@ from elmo_tf.checkpoints.formats import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
     SOFTMAX_FILE,
+    TOKEN_TABLE,
     VOCABULARY_FILE,
     WEIGHTS_FILE,
     Checkpoint,
@@ -25,16 +26,15 @@ from elmo_tf.checkpoints.weight_files import (
     FORMATS,
     WEIGHT_PATTERNS,
     WeightRule,
-    array_shapes,
     check_range,
     read_weights,
     softmax_variables,
     variables_by_path,
     write_weights,
 )
-from elmo_tf.config import BiLMConfig
+from elmo_tf.config import NUM_CHARACTERS, BiLMConfig
 from elmo_tf.files import write_json
-from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
@@ -49,6 +49,9 @@ BILM_FILES = (
 )
 
 _OPTIONS = f"*{OPTIONS_FILE}"
+# What the names of arrays begin with.
+_ENCODER_ARRAYS = ("word_embed", "char_embed", "CNN", "embedding")
+_ALL_ARRAYS = (*_ENCODER_ARRAYS, "RNN", "initial_state")
 # Names of files, without suffix, that are never the weights.
 _OTHER_ARRAYS = (Path(EMBEDDINGS_FILE).stem, Path(SOFTMAX_FILE).stem)
 
@@ -87,16 +90,12 @@ class PublishedCheckpoint(Checkpoint):
         file = newest(in_all_formats(self.folder / EMBEDDINGS_FILE))
         return self.token_embeddings or file or self._weights
 
-    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
-        others: set[str] = set()  # further arrays that the files may contain
-        if config.char_cnn is None:
-            others = {
-                rule.dataset for rule in (*weight_rules(self.config), *token_embedding_rules())
-            }
-            table = {k: v for k, v in variables.items() if k.startswith("token_embedding/")}
-            read_weights(self._table_file(), token_embedding_rules(), table, others)
-            variables = {k: v for k, v in variables.items() if k not in table}
-        read_weights(self._weights, weight_rules(config), variables, others)
+    def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
+        if config.char_cnn is not None:
+            return read_weights(self._weights, weight_rules(config))
+        # The files may also contain the weights of the character CNN.
+        table = read_weights(self._table_file(), token_embedding_rules(config), _ALL_ARRAYS)
+        return table | read_weights(self._weights, weight_rules(config), _ENCODER_ARRAYS)
 
     @property
     def _softmax_file(self) -> Path | None:
@@ -108,15 +107,11 @@ class PublishedCheckpoint(Checkpoint):
     def has_softmax(self) -> bool:
         return self._softmax_file is not None
 
-    def softmax_size(self) -> int:
-        return array_shapes(self._softmax_file).get("b", (1,))[0]
-
-    def read_softmax(self, softmax: SampledSoftmax) -> None:
-        rules, variables, others = softmax_rules(), softmax_variables(softmax), set[str]()
-        if isinstance(softmax, TiedSoftmax):  # `W` is the table of the biLM
-            rules, others = rules[1:], {rules[0].dataset}
-            del variables["W"]
-        read_weights(self._softmax_file, rules, variables, others)
+    def read_softmax(self) -> dict[str, np.ndarray]:
+        rules = softmax_rules(self.config.lstm.projection_dim)
+        if self.config.tie_softmax:  # `W` is the table of the biLM
+            return read_weights(self._softmax_file, rules[1:], ("W",))
+        return read_weights(self._softmax_file, rules)
 
 
 def _weights_in(folder: Path, shown: Source) -> Path:
@@ -184,7 +179,13 @@ def save_bilm(
     check_range(variables, dtype)  # before any file is replaced
     _write(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype, format)
     if bilm.config.char_cnn is None:
-        _write(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables, dtype, format)
+        _write(
+            directory / EMBEDDINGS_FILE,
+            token_embedding_rules(bilm.config),
+            variables,
+            dtype,
+            format,
+        )
         if bilm.vocabulary is not None:
             bilm.vocabulary.save(directory / VOCABULARY_FILE)
     if bilm.lexicon is not None:
@@ -202,8 +203,8 @@ def save_softmax(
 
     `directory`, `format` and `dtype`: see `save_bilm`; use the same values.
     """
-    path = Path(directory) / SOFTMAX_FILE
-    _write(path, softmax_rules(), softmax_variables(softmax), dtype, format)
+    path, rules = Path(directory) / SOFTMAX_FILE, softmax_rules(softmax.kernel.shape[1])
+    _write(path, rules, softmax_variables(softmax), dtype, format)
 
 
 def save_language_model(
@@ -220,7 +221,7 @@ def save_language_model(
 
 def _write(
     path: Path,
-    rules: Sequence[WeightRule],
+    rules: Iterable[WeightRule],
     variables: dict[str, keras.Variable],
     dtype: str,
     format: str,
@@ -231,57 +232,70 @@ def _write(
         path.with_suffix(f".{other}").unlink(missing_ok=True)
 
 
-def weight_rules(config: BiLMConfig) -> list[WeightRule]:
-    """Returns the table of `weights.hdf5`.
+def weight_rules(config: BiLMConfig) -> Iterator[WeightRule]:
+    """Yields the table of `weights.hdf5`.
 
     The table of the published files, plus the state of `BiLM.warm_start`, which other
     implementations do not read.
     """
-    state = WeightRule("initial_state", ("initial_state",), is_optional=True)
-    return [*published_rules(config), state]
+    yield from published_rules(config)
+    lstm = config.lstm
+    shape = (config.num_directions, lstm.num_layers, sum(lstm.state_sizes))
+    yield WeightRule("initial_state", ("initial_state",), shape, is_optional=True)
 
 
-def published_rules(config: BiLMConfig) -> list[WeightRule]:
-    """Returns the table of the published files. Source: `weights.hdf5` of these checkpoints."""
-    char_cnn_rules = _char_cnn_rules(config) if config.char_cnn is not None else ()
-    return [*char_cnn_rules, *_lstm_rules(config)]
+def published_rules(config: BiLMConfig) -> Iterator[WeightRule]:
+    """Yields the table of the published files. Source: `weights.hdf5` of these checkpoints."""
+    if config.char_cnn is not None:
+        yield from _char_cnn_rules(config)
+    yield from _lstm_rules(config)
 
 
-def token_embedding_rules() -> list[WeightRule]:
+def token_embedding_rules(config: BiLMConfig) -> list[WeightRule]:
     """Returns the table of `token_embeddings.hdf5`."""
-    return [WeightRule("embedding", ("token_embedding/embedding",))]
+    shape = (None, config.lstm.projection_dim)
+    return [WeightRule("embedding", (TOKEN_TABLE,), shape)]
 
 
-def softmax_rules() -> list[WeightRule]:
+def softmax_rules(projection_dim: int) -> list[WeightRule]:
     """Returns the table of `softmax.hdf5`, for the variables of a `SampledSoftmax`."""
-    return [WeightRule("W", ("W",)), WeightRule("b", ("b",))]
+    return [WeightRule("W", ("W",), (None, projection_dim)), WeightRule("b", ("b",), (None,))]
 
 
 def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
-    char_cnn = config.char_cnn
-    if char_cnn.lexicon is not None and char_cnn.lexicon.num_words:
-        yield WeightRule("word_embed", ("token_encoder/word_embedding/embedding",))
+    cnn, dim = config.char_cnn, config.lstm.projection_dim
+    num_characters, word_dim = NUM_CHARACTERS, 0
+    if cnn.lexicon is not None:
+        num_characters, word_dim = cnn.lexicon.num_characters, cnn.lexicon.word_dim
+        if word_dim:
+            table = "token_encoder/word_embedding/embedding"
+            yield WeightRule("word_embed", (table,), (cnn.lexicon.num_words, word_dim))
     # The file omits the zero row of id 0, as `CharCNN` does.
-    yield WeightRule("char_embed", ("token_encoder/char_cnn/char_embedding",))
-    for i in range(len(char_cnn.filters)):
+    table = "token_encoder/char_cnn/char_embedding"
+    yield WeightRule("char_embed", (table,), (num_characters, cnn.embedding_dim))
+    for i, (width, count) in enumerate(cnn.filters):
         yield WeightRule(
             f"CNN/W_cnn_{i}",
             (f"token_encoder/char_cnn/kernel_{i}",),
-            lambda array: array[0],  # file: (1, width, char, filter)
+            (1, width, cnn.embedding_dim, count),
+            lambda array: array[0],
             lambda array: array[np.newaxis],
         )
-        yield WeightRule(f"CNN/b_cnn_{i}", (f"token_encoder/char_cnn/bias_{i}",))
-    for k in range(char_cnn.num_highway):
+        yield WeightRule(f"CNN/b_cnn_{i}", (f"token_encoder/char_cnn/bias_{i}",), (count,))
+    features = cnn.num_filters
+    for k in range(cnn.num_highway):
         for gate in ("carry", "transform"):
-            for letter, kind in (("W", "kernel"), ("b", "bias")):
+            for letter, kind, axes in (("W", "kernel", 2), ("b", "bias", 1)):
                 variable = f"token_encoder/highway/{gate}_{kind}_{k}"
-                yield WeightRule(f"CNN_high_{k}/{letter}_{gate}", (variable,))
-    if char_cnn.lexicon is not None or char_cnn.num_filters != config.lstm.projection_dim:
-        yield WeightRule("CNN_proj/W_proj", ("token_encoder/projection/kernel",))
-        yield WeightRule("CNN_proj/b_proj", ("token_encoder/projection/bias",))
+                yield WeightRule(f"CNN_high_{k}/{letter}_{gate}", (variable,), (features,) * axes)
+    if cnn.lexicon is not None or features != dim:
+        shape = (features + word_dim, dim)
+        yield WeightRule("CNN_proj/W_proj", ("token_encoder/projection/kernel",), shape)
+        yield WeightRule("CNN_proj/b_proj", ("token_encoder/projection/bias",), (dim,))
 
 
 def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
+    dim, projection_dim = config.lstm.dim, config.lstm.projection_dim
     for index, direction in enumerate(config.directions):
         for layer in range(config.lstm.num_layers):
             cell = f"RNN_{index}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -289,9 +303,11 @@ def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
             yield WeightRule(
                 f"{cell}/W_0",
                 (f"{variable}/kernel", f"{variable}/recurrent_kernel"),
-                lambda array: np.split(array, 2),  # file: rows of the input, then of the state
+                (2 * projection_dim, 4 * dim),
+                lambda array: np.split(array, 2),  # rows of the input, then of the state
                 lambda *arrays: np.concatenate(arrays),
             )
-            yield WeightRule(f"{cell}/B", (f"{variable}/bias",))
-            if config.lstm.projection_dim != config.lstm.dim:
-                yield WeightRule(f"{cell}/W_P_0", (f"{variable}/projection_kernel",))
+            yield WeightRule(f"{cell}/B", (f"{variable}/bias",), (4 * dim,))
+            if projection_dim != dim:
+                shape = (dim, projection_dim)
+                yield WeightRule(f"{cell}/W_P_0", (f"{variable}/projection_kernel",), shape)

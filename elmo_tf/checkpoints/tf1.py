@@ -2,28 +2,23 @@
 
 import dataclasses
 import functools
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import keras
+import numpy as np
 import tensorflow as tf
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath, Source, matches
-from elmo_tf.checkpoints.published import published_rules, token_embedding_rules
-from elmo_tf.checkpoints.weight_files import (
-    WEIGHT_PATTERNS,
-    WeightRule,
-    fill_variables,
-    softmax_variables,
-)
+from elmo_tf.checkpoints.published import published_rules, softmax_rules, token_embedding_rules
+from elmo_tf.checkpoints.weight_files import WEIGHT_PATTERNS, WeightRule, read_arrays
 from elmo_tf.config import BiLMConfig
-from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
 # Scope of the model's variables. Other variables belong to the trainer.
 _SCOPE = "lm/"
-_SOFTMAX_BIAS = "lm/softmax/b"
+_SOFTMAX = "lm/softmax/"
 # Names in the published files, and in training checkpoints.
 _SPELLINGS = (
     ("RNN/MultiRNNCell/Cell", "rnn/multi_rnn_cell/cell_"),
@@ -68,27 +63,24 @@ class TF1Checkpoint(Checkpoint):
         is_forward = any(name.startswith(f"{_SCOPE}rnn/") for name in _shapes(self._reader))
         return dataclasses.replace(config, bidirectional=config.bidirectional and not is_forward)
 
-    def read_weights(self, config: BiLMConfig, variables: dict[str, keras.Variable]) -> None:
-        self._read(_rules(self.config), variables, _softmax_rules(self.config))
+    def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
+        rules = published_rules(config)
+        if config.char_cnn is None:
+            rules = itertools.chain(rules, token_embedding_rules(config))
+        return self._read(rules, _SOFTMAX)
 
-    def softmax_size(self) -> int:
-        # If the bias is missing, `read_softmax` raises an error.
-        return _shapes(self._reader).get(_SOFTMAX_BIAS, (1,))[0]
+    def read_softmax(self) -> dict[str, np.ndarray]:
+        rules = softmax_rules(self.config.lstm.projection_dim)
+        if self.config.tie_softmax:  # `W` is the table of the biLM
+            del rules[0]
+        rules = (rule._replace(dataset=f"softmax/{rule.dataset}") for rule in rules)
+        return self._read(rules, _SCOPE)
 
-    def read_softmax(self, softmax: SampledSoftmax) -> None:
-        self._read(_softmax_rules(self.config), softmax_variables(softmax), _rules(self.config))
-
-    def _read(
-        self,
-        rules: Sequence[WeightRule],
-        variables: dict[str, keras.Variable],
-        ignored: Sequence[WeightRule],
-    ) -> None:
-        """Loads variables, see `fill_variables`; the arrays of `ignored` may be in the file too."""
-        # A tied table belongs to both the biLM and the softmax.
-        others = {rule.dataset for rule in ignored} - {rule.dataset for rule in rules}
-        names = set(_shapes(self._reader)) - others
-        fill_variables(self._prefix, rules, variables, names, self._reader.get_tensor)
+    def _read(self, rules: Iterable[WeightRule], ignore: str) -> dict[str, np.ndarray]:
+        """Reads the arrays of rules with the names of the published files."""
+        config, reader = self.config, self._reader
+        rules = (rule._replace(dataset=_tf1_name(rule.dataset, config)) for rule in rules)
+        return read_arrays(self._prefix, rules, _shapes(reader), reader.get_tensor, (ignore,))
 
     @functools.cached_property
     def _reader(self) -> Any:
@@ -96,20 +88,6 @@ class TF1Checkpoint(Checkpoint):
             return tf.train.load_checkpoint(os.fspath(self._prefix))
         except tf.errors.OpError as error:
             raise ValueError(f"Cannot open {self._prefix}.index: {error.message}") from None
-
-
-def _rules(config: BiLMConfig) -> list[WeightRule]:
-    """Returns the table of a biLM: the table of the published files, with other names."""
-    rules = published_rules(config)
-    if config.char_cnn is None:
-        rules += token_embedding_rules()
-    return [rule._replace(dataset=_tf1_name(rule.dataset, config)) for rule in rules]
-
-
-def _softmax_rules(config: BiLMConfig) -> list[WeightRule]:
-    """Returns the table of the softmax, for the variables of a `SampledSoftmax`."""
-    kernel = "lm/embedding" if config.tie_softmax else "lm/softmax/W"
-    return [WeightRule(kernel, ("W",)), WeightRule(_SOFTMAX_BIAS, ("b",))]
 
 
 def _tf1_name(dataset: str, config: BiLMConfig) -> str:

@@ -2,8 +2,9 @@
 
 import collections
 import contextlib
+import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import h5py
@@ -21,7 +22,9 @@ FORMATS = ("hdf5", "safetensors")
 WEIGHT_PATTERNS = ("*weights.hdf5", "*weights.safetensors", "model.hdf5")
 
 _CHUNK_SIZE = 2**24  # numbers: 64 MiB of float32
-_MAX_LINKS = 100  # to one group
+_MAX_LINKS = 100  # to one group, and from the root to a dataset
+_MAX_EXPANSION = 100  # bytes of datasets per byte of their file, which may be compressed
+_REMEDY = "Were these options written for these weights?"
 
 
 class WeightRule(NamedTuple):
@@ -29,6 +32,7 @@ class WeightRule(NamedTuple):
 
     dataset: str  # its name in the file
     variables: tuple[str, ...]  # paths within the `BiLM`
+    shape: tuple[int | None, ...]  # of the array in the file; None: any number
     # Converts the array of the file to that of the variable, or to a list of several.
     from_file: Callable[[np.ndarray], np.ndarray | list[np.ndarray]] = lambda array: array
     # Converts the arrays of the variables to that of the file.
@@ -42,63 +46,36 @@ class WeightRule(NamedTuple):
 
 
 def read_weights(
-    path: str | os.PathLike,
-    rules: Sequence[WeightRule],
-    variables: dict[str, keras.Variable],
-    ignore: Iterable[str] = (),
-) -> None:
-    """Loads variables from a file, `.safetensors` or else HDF5.
+    path: str | os.PathLike, rules: Iterable[WeightRule], ignore: tuple[str, ...] = ()
+) -> dict[str, np.ndarray]:
+    """Reads a file, `.safetensors` or else HDF5. Returns float32 arrays by their variables.
 
-    If that fails, no variable is changed. The rules must contain all trainable variables, which are
-    given by path, see `variables_by_path`. `ignore` are further arrays that the file may contain.
+    An array without a rule is an error, unless its name begins with one of `ignore`.
 
     Raises:
         FileNotFoundError: the file does not exist.
         BlockingIOError: another process writes the file.
         ValueError: the file is damaged, or an array is missing, unknown, has the wrong shape, or
-            has NaN or infinite values; or a variable is not in the table.
+            has NaN or infinite values.
         ImportError: the package safetensors is not installed.
     """
     with _arrays_in(path) as (shapes, read):
-        others = set(ignore) - {rule.dataset for rule in rules}
-        fill_variables(path, rules, variables, shapes.keys() - others, read)
+        return read_arrays(path, rules, shapes, read, ignore)
 
 
-def array_shapes(path: str | os.PathLike) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the arrays in a file by their names. Errors: see `read_weights`."""
-    with _arrays_in(path) as (shapes, _):
-        return shapes
-
-
-def fill_variables(
+def read_arrays(
     path: str | os.PathLike,
-    rules: Sequence[WeightRule],
-    variables: dict[str, keras.Variable],
-    names: set[str],
+    rules: Iterable[WeightRule],
+    shapes: Mapping[str, Sequence[int]],
     read: Callable[[str], np.ndarray],
-) -> None:
-    """Loads variables from any file of named arrays. If that fails, no variable is changed.
+    ignore: tuple[str, ...] = (),
+) -> dict[str, np.ndarray]:
+    """Reads any file of named arrays. For the rest, see `read_weights`.
 
-    Args, Raises: see `read_weights`. `names` are those of all arrays in the file, and `read`
-    returns an array by its name.
+    `shapes` are those of all arrays in the file, and `read` returns an array by its name.
     """
-    rules = [rule for rule in rules if rule.dataset in names or not rule.is_optional]
-    expected = {rule.dataset for rule in rules}
-    if names != expected:
-        problems = [
-            f"{problem} {', '.join(f'`{name}`' for name in sorted(wrong))}"
-            for problem, wrong in (
-                ("the file lacks", expected - names),
-                ("the model does not use", names - expected),
-            )
-            if wrong
-        ]
-        raise ValueError(
-            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Were these options "
-            "written for these weights?"
-        )
     values: dict[str, np.ndarray] = {}
-    for rule in rules:
+    for rule in _rules_of(path, rules, shapes, ignore):
         try:
             array = read(rule.dataset)
         except Exception as error:  # of h5py, safetensors or TensorFlow
@@ -107,12 +84,44 @@ def fill_variables(
                 f"Cannot read `{rule.dataset}` from {os.fspath(path)}: {reason}. The file is "
                 "damaged: copy it again."
             ) from None
-        values.update(_convert(path, rule, array, variables))
-    unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
-    if unset:
-        raise ValueError(f"{os.fspath(path)} has no values for the variables {', '.join(unset)}.")
-    for name, value in values.items():
-        variables[name].assign(value)
+        values.update(_convert(path, rule, array))
+    return values
+
+
+def _rules_of(
+    path: str | os.PathLike,
+    rules: Iterable[WeightRule],
+    shapes: Mapping[str, Sequence[int]],
+    ignore: tuple[str, ...],
+) -> list[WeightRule]:
+    """The rules of the arrays in a file, whose names and shapes must be the same.
+
+    Stops at the first difference: wrong options may yield more rules than the memory holds.
+    """
+    used: dict[str, WeightRule] = {}
+    for rule in rules:
+        name = rule.dataset
+        if name not in shapes:
+            if rule.is_optional:
+                continue
+            raise _misfit(path, f"the file lacks `{name}`")
+        shape = tuple(shapes[name])
+        sizes = itertools.zip_longest(shape, rule.shape, fillvalue=-1)
+        if not all(wanted in (size, None) for size, wanted in sizes):
+            expected = str(rule.shape).replace("None", "any")
+            raise ValueError(
+                f"Cannot load `{name}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
+                f"{os.fspath(path)} has {shape}, the model expects {expected}. {_REMEDY}"
+            )
+        used[name] = rule
+    others = [name for name in shapes if name not in used and not name.startswith(ignore)]
+    if others:
+        raise _misfit(path, f"the model does not use {', '.join(f'`{n}`' for n in others[:5])}")
+    return list(used.values())
+
+
+def _misfit(path: str | os.PathLike, problem: str) -> ValueError:
+    return ValueError(f"{os.fspath(path)} does not fit the model: {problem}. {_REMEDY}")
 
 
 def open_hdf5(path: str | os.PathLike) -> h5py.File:
@@ -139,15 +148,19 @@ def hdf5_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
     """The datasets of a file by their names, also those of soft and hard links.
 
     Raises:
-        ValueError: see `local_dataset`; or links that lead to a group above them.
+        ValueError: see `local_dataset`; all datasets are too large together; or links lead to a
+            group above them.
     """
     found: dict[str, h5py.Dataset] = {}
+    total = 0
     visits: collections.Counter[int] = collections.Counter()  # of groups, by address
 
     def add(group: h5py.Group, prefix: str, parents: tuple[int, ...] = ()) -> None:
+        nonlocal total
         address = h5py.h5o.get_info(group.id).addr
         visits[address] += 1
-        if address in parents or visits[address] > _MAX_LINKS:  # endless, or exponential names
+        # Endless, or exponentially many names.
+        if address in parents or max(visits[address], len(parents)) > _MAX_LINKS:
             raise ValueError(f"The links in {file.filename} at `{prefix}` do not end.")
         for name in group:
             if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
@@ -157,6 +170,8 @@ def hdf5_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
                 add(item, f"{prefix}{name}/", (*parents, address))
             elif isinstance(item, h5py.Dataset):
                 found[f"{prefix}{name}"] = local_dataset(file, item)
+                total += item.nbytes
+                _check_size(file, f"{prefix}{name}", total)
 
     add(file, "")
     return found
@@ -169,11 +184,21 @@ def local_dataset(file: h5py.File, dataset: h5py.Dataset) -> h5py.Dataset:
     any file of this machine a part of the weights.
 
     Raises:
-        ValueError: the numbers are in another file.
+        ValueError: the numbers are in another file, or are far too many for this one.
     """
     if dataset.external or dataset.is_virtual or dataset.file.filename != file.filename:
         raise _foreign(file, dataset.name.lstrip("/"))
+    _check_size(file, dataset.name, dataset.nbytes)
     return dataset
+
+
+def _check_size(file: h5py.File, name: str, num_bytes: int) -> None:
+    size = file.id.get_filesize()
+    if num_bytes > _MAX_EXPANSION * size:
+        raise ValueError(
+            f"The datasets of {file.filename} up to `{name.lstrip('/')}` are {num_bytes:,} bytes "
+            f"long, but the file only {size:,}."
+        )
 
 
 def _foreign(file: h5py.File, name: str) -> ValueError:
@@ -249,6 +274,13 @@ def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
         return np.asarray(array, np.float32).astype(dtype, copy=False)
 
 
+def assign(variables: dict[str, keras.Variable], values: dict[str, np.ndarray]) -> None:
+    """Sets variables to the values of the same names, which all trainable variables have."""
+    for name, variable in variables.items():
+        if variable.trainable or name in values:
+            variable.assign(values.pop(name))
+
+
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     """All weights of a layer, by their path within the layer."""
     prefix = f"{layer.name}/"
@@ -270,7 +302,8 @@ def _arrays_in(
     if not os.fspath(path).endswith(".safetensors"):
         with open_hdf5(path) as file:
             datasets = hdf5_datasets(file)
-            shapes = {name: dataset.shape for name, dataset in datasets.items()}
+            # An empty dataset has no shape.
+            shapes = {name: dataset.shape or () for name, dataset in datasets.items()}
             yield shapes, lambda name: datasets[name][()]
         return
     safetensors = require_extra("safetensors", "huggingface", "The format safetensors")
@@ -283,20 +316,7 @@ def _arrays_in(
         yield shapes, file.get_tensor
 
 
-def _convert(
-    path: str | os.PathLike,
-    rule: WeightRule,
-    array: np.ndarray,
-    variables: dict[str, keras.Variable],
-) -> dict[str, np.ndarray]:
-    # The inverse conversion of the variables yields the expected shape.
-    expected = rule.to_file(*(np.empty(variables[name].shape, np.int8) for name in rule.variables))
-    if array.shape != expected.shape:
-        raise ValueError(
-            f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
-            f"{os.fspath(path)} has {array.shape}, the model expects {expected.shape}. "
-            "Were these options written for these weights?"
-        )
+def _convert(path: str | os.PathLike, rule: WeightRule, array: np.ndarray) -> dict[str, np.ndarray]:
     if array.dtype.kind != "f":
         raise ValueError(
             f"`{rule.dataset}` in {os.fspath(path)} must contain floats. Received: {array.dtype}"

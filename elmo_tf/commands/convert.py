@@ -53,16 +53,17 @@ def convert(
         atomic_directory(target_dir, overwrite, known) as part,
         open_checkpoint(source[0] if len(source) == 1 else source) as checkpoint,
     ):
-        vocabulary = checkpoint.vocabulary()  # read before the model is loaded
         bilm = checkpoint.bilm()
         if texts:
             bilm.warm_start(read_sentences(texts))
         save_bilm(bilm, part, format, dtype)
-        if vocabulary is not None:
-            vocabulary.save(Path(part, VOCABULARY_FILE))
         if checkpoint.has_softmax:
-            softmax = checkpoint.softmax(bilm, None if vocabulary is None else len(vocabulary))
+            softmax, vocabulary = checkpoint.softmax(bilm)
             save_softmax(softmax, part, format, dtype)
             if vocabulary is None:
                 logging.warning("The softmax needs its vocabulary: add %s.", VOCABULARY_FILE)
+        else:
+            vocabulary = checkpoint.vocabulary()
+        if vocabulary is not None:
+            vocabulary.save(Path(part, VOCABULARY_FILE))
     logging.info("Wrote %s.", target_dir)

@@ -15,6 +15,7 @@ EOS_TOKEN = "</S>"
 UNKNOWN_TOKEN = "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
 SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
+_SKIPPED = "!!!MAXTERMID"  # a line in vocabulary files of the 1 Billion Word benchmark
 
 
 class Vocabulary:
@@ -27,8 +28,7 @@ class Vocabulary:
             compared by their bytes, see `encode`.
 
     Raises:
-        ValueError: the first three tokens are different, or a token is duplicated, is empty or
-            contains whitespace.
+        ValueError: the first three tokens are different, or a token is duplicated or empty.
 
     Example:
         >>> vocabulary = elmo_tf.Vocabulary.build(["the cat sat", "the dog"], max_size=5)
@@ -104,19 +104,19 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Reads a file with one token per line.
+        """Reads a file with one token per line; `<S>`, `</S>` and `<UNK>` may be on any line.
 
         Raises:
-            ValueError: see the class; the message names the file and the line.
+            ValueError: a line is not one token, a token is on two lines, or see `read_vocabulary`.
             OSError: the file cannot be read.
         """
-        tokens = [line.rstrip("\r\n") for line in read_lines(path)]
-        while tokens and not tokens[-1]:
-            tokens.pop()
-        try:
-            return cls(tokens)
-        except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from None
+        vocabulary, _ = read_vocabulary(path)
+        for token in vocabulary.tokens:
+            if token.split() != [token]:
+                raise ValueError(
+                    f"{os.fspath(path)}: a line is not one token, or repeats one: {quoted(token)}."
+                )
+        return vocabulary
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes one token per line."""
@@ -155,6 +155,48 @@ class Vocabulary:
         return self._table.table
 
 
+def read_vocabulary(
+    path: str | os.PathLike, num_rows: int | None = None
+) -> tuple[Vocabulary, list[int]]:
+    """Reads the vocabulary of an existing checkpoint as the original does.
+
+    Lines are stripped, and a line `!!!MAXTERMID` is skipped. `<S>`, `</S>` and `<UNK>` may be on
+    any line. Of equal lines, the last one counts. The others, and empty lines, keep their rows,
+    because the softmax sums over them, with a remark that makes them different from all tokens.
+
+    Args:
+        path: the file.
+        num_rows: rows of the checkpoint's tables. Empty lines at the end have no row unless the
+            tables are as long.
+
+    Returns:
+        The vocabulary, and for each of its tokens the row in the tables of the checkpoint.
+
+    Raises:
+        ValueError: `<S>`, `</S>` or `<UNK>` is missing.
+        OSError: the file cannot be read.
+
+    Source: `Vocabulary` of the original.
+    """
+    lines = [line.strip() for line in read_lines(path)]
+    lines = [line for line in lines if line != _SKIPPED]
+    while lines and not lines[-1] and len(lines) > (num_rows or 0):
+        lines.pop()
+    last = {line: row for row, line in enumerate(lines)}
+    special = [last.get(token) for token in SPECIAL_TOKENS]
+    if None in special:
+        raise ValueError(
+            f"{os.fspath(path)} has no line {SPECIAL_TOKENS[special.index(None)]}, which the "
+            "vocabulary of a language model needs."
+        )
+    rows = [*special, *sorted({*range(len(lines))} - {*special})]
+    tokens = [
+        line if line and last[line] == row else f"{line} (row {row + 1}, unused)".lstrip()
+        for row, line in ((row, lines[row]) for row in rows)
+    ]
+    return Vocabulary(tokens), rows
+
+
 class StringTable:
     """Ids of strings in the graph: the position in a list, or `default` for all other strings."""
 
@@ -187,18 +229,13 @@ def _as_read(string: str) -> str:
 def _checked_ids(tokens: tuple[str, ...]) -> dict[str, int]:
     if tokens[:3] != SPECIAL_TOKENS:
         raise ValueError(
-            f"A vocabulary must begin with the lines {', '.join(SPECIAL_TOKENS)}. "
+            f"The first tokens of a `Vocabulary` must be {', '.join(SPECIAL_TOKENS)}. "
             f"Received: {', '.join(map(quoted, tokens[:3])) or 'nothing'}."
         )
     ids: dict[str, int] = {}
     for index, token in enumerate(tokens):
-        line = index + 1
-        if not token or token.split() != [token]:
-            raise ValueError(f"Line {line} of the vocabulary is not one token: {quoted(token)}.")
-        if token in ids:
+        if not token.strip() or ids.setdefault(token, index) != index:
             raise ValueError(
-                f"Token {quoted(token)} is in the vocabulary twice: lines {ids[token] + 1} and "
-                f"{line}."
+                f"Token {index} of a `Vocabulary` is empty or repeated: {quoted(token)}."
             )
-        ids[token] = index
     return ids

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from elmo_tf import load_bilm, save_bilm
-from elmo_tf.checkpoints.load import CHECKPOINT_FORMATS, open_checkpoint
+from elmo_tf.checkpoints.load import CHECKPOINT_FORMATS
 from elmo_tf.checkpoints.weight_files import variables_by_path
 from elmo_tf.models.bilm import model_digest
 from reference import checkpoint, manylangs, tf1_training
@@ -90,13 +90,11 @@ def loaded(kind, tmp_path_factory):
     return load_bilm(folder)
 
 
-def check_refused(folder, loaded, message, error=ValueError):
-    """Loading raises a one-line error, and changes no variable."""
-    before = model_digest(loaded)
-    with pytest.raises(error, match=message) as caught, open_checkpoint(folder) as opened:
-        opened.read_weights(opened.config, variables_by_path(loaded))
+def check_refused(folder, message, error=ValueError):
+    """Loading raises a one-line error."""
+    with pytest.raises(error, match=message) as caught:
+        load_bilm(folder)
     assert "\n" not in str(caught.value)
-    assert model_digest(loaded) == before
 
 
 def test_every_format_is_tested():
@@ -123,30 +121,30 @@ def test_a_converted_checkpoint_has_the_same_weights_and_vectors(loaded, tmp_pat
     ],
     ids=["missing", "transposed", "NaN", "infinite"],
 )
-def test_the_error_names_a_wrong_array(kind, loaded, tmp_path, change, message):
+def test_the_error_names_a_wrong_array(kind, tmp_path, change, message):
     arrays = kind.arrays()
     changed = change(arrays.pop(kind.name))
     kind.write(tmp_path, arrays if changed is None else {**arrays, kind.name: changed})
 
-    check_refused(tmp_path, loaded, message.format(re.escape(kind.name)))
+    check_refused(tmp_path, message.format(re.escape(kind.name)))
 
 
-def test_the_error_names_an_unknown_array(kind, loaded, tmp_path):
+def test_the_error_names_an_unknown_array(kind, tmp_path):
     other = kind.name.replace("0", "7")
     arrays = kind.arrays()
     kind.write(tmp_path, {**arrays, other: arrays[kind.name]})
 
-    check_refused(tmp_path, loaded, f"the model does not use `{re.escape(other)}`")
+    check_refused(tmp_path, f"the model does not use `{re.escape(other)}`")
 
 
 @pytest.mark.parametrize("keep", [0, 50, 0.5, 0.9])
-def test_the_error_names_a_truncated_file(kind, loaded, tmp_path, keep):
+def test_the_error_names_a_truncated_file(kind, tmp_path, keep):
     kind.write(tmp_path, kind.arrays())
     path = tmp_path / kind.files[-1]
     content = path.read_bytes()
     path.write_bytes(content[: int(keep if keep > 1 else keep * len(content))])
 
-    check_refused(tmp_path, loaded, rf"Cannot (open|read) .*{path.stem.partition('.data')[0]}")
+    check_refused(tmp_path, rf"Cannot (open|read) .*{path.stem.partition('.data')[0]}")
 
 
 def test_token_embeddings_replace_the_characters_of_published_formats_only(kind, tmp_path):
@@ -159,15 +157,15 @@ def test_token_embeddings_replace_the_characters_of_published_formats_only(kind,
         load_bilm(tmp_path, token_embeddings="any.hdf5")
 
 
-def test_the_error_names_a_missing_file(kind, loaded, tmp_path):
+def test_the_error_names_a_missing_file(kind, tmp_path):
     for name in kind.files:
         kind.write(tmp_path, kind.arrays())
         (tmp_path / name).unlink()
         pattern = rf"{name}|\*{name}" if "weights" not in name else "weights"
-        check_refused(tmp_path, loaded, pattern, (FileNotFoundError, ValueError))
+        check_refused(tmp_path, pattern, (FileNotFoundError, ValueError))
 
 
-def test_floats_of_any_size_are_read_as_float32_but_integers_are_refused(tmp_path, bilm, weights):
+def test_floats_of_any_size_are_read_as_float32_but_integers_are_refused(tmp_path, weights):
     arrays = {name: array.astype(np.float64) for name, array in weights.items()}
     arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.float16)
     Published().write(tmp_path, arrays)
@@ -180,7 +178,7 @@ def test_floats_of_any_size_are_read_as_float32_but_integers_are_refused(tmp_pat
     integers = weights[Published.name].astype(np.int32)
     Published().write(tmp_path, {**weights, Published.name: integers})
     message = rf"`{Published.name}` in .*weights.hdf5 must contain floats. Received: int32"
-    check_refused(tmp_path, bilm, message)
+    check_refused(tmp_path, message)
 
 
 def test_a_file_that_another_process_writes_is_not_called_damaged(tmp_path, bilm, weights, locked):
@@ -188,11 +186,11 @@ def test_a_file_that_another_process_writes_is_not_called_damaged(tmp_path, bilm
     message = r"weights\.hdf5 is open for writing in another process\. Wait until"
 
     with locked(tmp_path / "weights.hdf5"):
-        check_refused(tmp_path, bilm, message, BlockingIOError)
+        check_refused(tmp_path, message, BlockingIOError)
     assert model_digest(load_bilm(tmp_path)) == model_digest(bilm)
 
 
-def test_the_error_names_a_damaged_dataset(tmp_path, bilm, weights):
+def test_the_error_names_a_damaged_dataset(tmp_path, weights):
     Published().write(tmp_path, weights)
     path = tmp_path / "weights.hdf5"
     with h5py.File(path, "w") as file:
@@ -204,7 +202,7 @@ def test_the_error_names_a_damaged_dataset(tmp_path, bilm, weights):
     path.write_bytes(content.replace(value, b"\x01" + value[1:]))
 
     message = rf"Cannot read `{Published.name}` from .*weights\.hdf5.*damaged: copy"
-    check_refused(tmp_path, bilm, message)
+    check_refused(tmp_path, message)
 
 
 def external_storage(file, name, array, secret):
@@ -233,7 +231,7 @@ def link_to_external_link(file, name, array, secret):
 @pytest.mark.parametrize(
     "foreign", [external_storage, virtual_dataset, external_link, link_to_external_link]
 )
-def test_numbers_of_other_files_are_not_read(tmp_path, bilm, weights, foreign):
+def test_numbers_of_other_files_are_not_read(tmp_path, weights, foreign):
     Published().write(tmp_path, weights)
     secret = tmp_path / "secret"
     secret.write_bytes(b"\0" * 100_000)
@@ -241,10 +239,10 @@ def test_numbers_of_other_files_are_not_read(tmp_path, bilm, weights, foreign):
         del file[Published.name]
         foreign(file, Published.name, weights[Published.name], secret)
 
-    check_refused(tmp_path, bilm, r"` in .*weights\.hdf5 refers to another file")
+    check_refused(tmp_path, r"` in .*weights\.hdf5 refers to another file")
 
 
-def test_links_within_a_file_are_followed_unless_they_are_endless(tmp_path, bilm, weights):
+def test_links_within_a_file_are_followed_unless_they_are_endless(tmp_path, weights):
     Published().write(tmp_path, weights)
     with h5py.File(tmp_path / "weights.hdf5", "a") as file:
         del file["RNN_1"], file["CNN/b_cnn_0"]
@@ -263,4 +261,4 @@ def test_links_within_a_file_are_followed_unless_they_are_endless(tmp_path, bilm
     load_bilm(tmp_path)
     with h5py.File(tmp_path / "weights.hdf5", "a") as file:
         file["CNN/top"] = h5py.SoftLink("/")
-    check_refused(tmp_path, bilm, r"The links in .*weights\.hdf5 at `CNN/top/` do not end")
+    check_refused(tmp_path, r"The links in .*weights\.hdf5 at `CNN/top/` do not end")

@@ -99,26 +99,6 @@ def test_tar_archives_are_loaded(tmp_path, checkpoint_directory, layers, name):
     check(load_bilm(tar_of(tmp_path / name, checkpoint_directory)), layers)
 
 
-def test_a_tar_archive_cannot_write_outside_its_folder(tmp_path, checkpoint_directory):
-    path = tar_of(tmp_path / "elmo.tar.gz", checkpoint_directory, "../../outside")
-
-    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .*outside"):
-        load_bilm(path)
-
-
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_an_archive_with_a_link_or_device_is_refused(tmp_path, checkpoint_directory, kind):
-    path = tmp_path / "elmo.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(checkpoint_directory, "elmo")
-        member = tarfile.TarInfo("elmo/link")
-        member.type, member.linkname = kind, "elmo/options.json"
-        archive.addfile(member)
-
-    with pytest.raises(ValueError, match=r"elmo\.tar\.gz: elmo/link is neither a file nor a fold"):
-        load_bilm(path)
-
-
 def test_an_archive_from_a_url_is_downloaded_once(
     website, checkpoint_directory, layers, capsys, caplog
 ):
@@ -157,14 +137,7 @@ def test_two_options_or_weight_files_are_refused(copied, name):
         load_bilm(copied)
 
 
-def test_truncated_archives_single_files_and_other_objects_are_refused(
-    tmp_path, checkpoint_directory
-):
-    zipped = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
-    for path in (zipped, tar_of(tmp_path / "elmo.tar.gz", checkpoint_directory)):
-        path.write_bytes(path.read_bytes()[:-200])
-        with pytest.raises(ValueError, match=rf"Cannot unpack .*{path.name}: "):
-            load_bilm(path)
+def test_single_files_and_other_objects_are_refused(checkpoint_directory):
     with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
     with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike"):
@@ -178,7 +151,7 @@ def test_token_embeddings_must_have_a_row_for_each_token(tmp_path, checkpoint_di
     Vocabulary.build(["a b"]).save(words)
     checkpoint.write_hdf5(table, {"embedding": np.zeros((7, 6), np.float32)})
 
-    with pytest.raises(ValueError, match=r"`embedding`.* has \(7, 6\), the model expects \(5, 6\)"):
+    with pytest.raises(ValueError, match=r"vocab\.txt has 5 tokens, but .*`.* has 7 rows"):
         load_bilm(checkpoint_directory, token_embeddings=table, vocabulary=words)
     with pytest.raises(ValueError, match=r"`vocabulary` requires `token_embeddings`"):
         load_bilm(checkpoint_directory, vocabulary=words)

@@ -115,7 +115,10 @@ def changed(part, **changes):
     [
         (changed("token_embedder", char_dim=0), r"shape\.json: `embedding.dim`: Input should be"),
         (changed("encoder", dim=11), r"`encoder.pkl/forward_layer_0.*\(40, 6\).*expects \(44"),
-        (changed("token_embedder", word_dim=0), r"does not use `token_embedder.pkl/word_emb_layer"),
+        (
+            changed("token_embedder", word_dim=0),
+            r"Cannot load `token_embedder.pkl/projection.weight`",
+        ),
         (changed("encoder", dim="10"), r"shape\.json: `dim`: .* valid integer\. Received: '10'"),
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],

@@ -6,9 +6,13 @@ import tensorflow as tf
 
 from elmo_tf import Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_config, load_language_model
+from elmo_tf.checkpoints.published import save_language_model
+from elmo_tf.evaluation.perplexity import perplexity
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.models.bilm import model_digest
+from reference import bilm as reference_bilm
 from reference import tf1_training
+from reference.softmax import full_loss
 from reference.tf1_training import PREFIX, TOKENS
 
 
@@ -96,6 +100,56 @@ def test_a_language_model_is_loaded_with_softmax_and_vocabulary(tmp_path, change
     assert isinstance(model.softmax, TiedSoftmax) is ("share_embedding_softmax" in changes)
 
 
+# Seven rows, as `TOKENS` has.
+UNORDERED = ["the", "</S> ", "!!!MAXTERMID", "<S>", "cat", "\u00a0the", "<UNK>", "10\u00a0000"]
+ROWS = {"the": 4, "cat": 3, "10\u00a0000": 6, "<S>": 2, "</S>": 1}
+
+
+def oracle(sentence, options, weights):
+    """The perplexities of a sentence, with the tables in the order of the file."""
+    tokens = ["<S>", *sentence.split(), "</S>"]
+    ids = np.array([ROWS.get(token, 5) for token in tokens])
+    if "char_cnn" in options:
+        vectors = reference_bilm.token_vectors(tokens[1:-1], options, weights)
+    else:
+        vectors = weights["embedding"][ids]
+    layers, _ = reference_bilm.layers_of_vectors(vectors, options, weights)
+    forward, backward = np.split(layers[-1], 2, axis=1)
+    table = weights.get("softmax/W", weights.get("embedding")), weights["softmax/b"]
+    return {
+        "forward": np.exp(full_loss(forward[:-1], ids[1:], *table).mean()),
+        "backward": np.exp(full_loss(backward[1:], ids[:-1], *table).mean()),
+    }
+
+
+@pytest.mark.parametrize("is_converted", [False, True])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"char_cnn": False}, {"char_cnn": False, "share_embedding_softmax": True}],
+    ids=str,
+)
+def test_a_vocabulary_in_any_order_gives_the_perplexity_of_the_original(
+    tmp_path, changes, is_converted
+):
+    options = tf1_training.options(**changes)
+    weights = tf1_training.weights(options)
+    folder = tf1_training.write(tmp_path / "trained", options, weights)
+    (folder / "vocab.txt").write_text("\n".join(UNORDERED), "utf-8")
+    (tmp_path / "text.txt").write_text("the cat is the 10 cat")
+    model = load_language_model(folder)
+    if is_converted:
+        save_language_model(model, tmp_path / "converted")
+        model = load_language_model(tmp_path / "converted")
+
+    found = perplexity(model, [tmp_path / "text.txt"], shown=False)
+
+    expected = oracle("the cat is the 10 cat", options, weights)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    if changes:
+        vectors = model.bilm([["10\u00a0000", "the", "?"]])["layers"][0, 0, :, :6]
+        np.testing.assert_array_equal(vectors, weights["embedding"][[6, 4, 5]])
+
+
 def test_a_token_bilm_and_a_language_model_require_a_vocabulary(tmp_path):
     options = tf1_training.options(char_cnn=False)
     folder = tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
@@ -133,7 +187,8 @@ def test_a_missing_softmax_and_a_vocabulary_of_another_size_are_refused(trained)
     arrays = {name: reader.get_tensor(name) for name in names}
     Vocabulary(TOKENS[:-1]).save(trained / "vocab.txt")
 
-    with pytest.raises(ValueError, match=r"`lm/softmax/W`.* has \(7, 6\), .* expects \(6, 6\)"):
+    message = r"vocab\.txt has 6 tokens, but `W` of the checkpoint has 7 rows. Is it the vocabulary"
+    with pytest.raises(ValueError, match=message):
         load_language_model(trained)
     tf1_training.save(trained / PREFIX, arrays)
     load_bilm(trained)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.reading import encode, read_lines
-from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.text.vocabulary import Vocabulary, read_vocabulary
 
 SPECIAL = ["<S>", "</S>", "<UNK>"]
 
@@ -135,19 +135,64 @@ def test_empty_text_and_invalid_limits_are_refused(lines, kwargs, message):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["a", "b", "c"], "must begin with the lines <S>, </S>, <UNK>. Received: 'a', 'b', 'c'"),
+        (["a", "b", "c"], "The first tokens .* must be <S>, </S>, <UNK>. Received: 'a', 'b', 'c'"),
         ([], "Received: nothing"),
-        ([*SPECIAL, "a", "b", "a"], "'a' is in the vocabulary twice: lines 4 and 6"),
-        ([*SPECIAL, "é", "\udcc3\udca9"], "'é' is in the vocabulary twice"),
-        ([*SPECIAL, "", "b"], "Line 4 of the vocabulary is not one token: ''"),
-        ([*SPECIAL, "a", "b c"], "Line 5 of the vocabulary is not one token: 'b c'"),
+        ([*SPECIAL, "a", "b", "a"], "Token 5 .* is empty or repeated: 'a'"),
+        ([*SPECIAL, "é", "\udcc3\udca9"], "Token 4 .* is empty or repeated: 'é'"),
+        ([*SPECIAL, " "], "Token 3 .* is empty"),
     ],
 )
-def test_the_error_describes_an_invalid_vocabulary_file(tmp_path, tokens, message):
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(b"".join(encode(token) + b"\n" for token in tokens))
-
+def test_the_error_describes_invalid_tokens(tokens, message):
     with pytest.raises(ValueError, match=message):
         Vocabulary(tokens)
-    with pytest.raises(ValueError, match=rf"vocab\.txt: .*{message}"):
-        Vocabulary.load(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([*SPECIAL[:2], "a"], "has no line <UNK>, which the vocabulary"),
+        (
+            [*SPECIAL, "a", "b", "a"],
+            r"a line is not one token, or repeats one: 'a \(row 4, unused\)'",
+        ),
+        ([*SPECIAL, "", "b"], r".* not one token, .*: '\(row 4, unused\)'"),
+        ([*SPECIAL, "a", "b 7"], ".* not one token, .*: 'b 7'"),
+    ],
+)
+def test_the_error_describes_a_file_that_is_no_list_of_tokens(tmp_path, lines, message):
+    (tmp_path / "vocab.txt").write_text("\n".join(lines))
+
+    with pytest.raises(ValueError, match=rf"vocab\.txt:? {message}"):
+        Vocabulary.load(tmp_path / "vocab.txt")
+
+
+def test_a_vocabulary_file_is_read_as_the_original_reads_it(tmp_path):
+    lines = [
+        "the",
+        "</S> ",
+        "<S>",
+        "!!!MAXTERMID",
+        "a",
+        "",
+        "\u00a0the",
+        "10\u00a0000",
+        "<UNK>",
+        "<S>",
+    ]
+    (tmp_path / "vocab.txt").write_text("\n".join([*lines, "", ""]), "utf-8")
+
+    vocabulary, rows = read_vocabulary(tmp_path / "vocab.txt")
+
+    assert rows == [8, 1, 7, 0, 2, 3, 4, 5, 6]
+    unused = [
+        f"{line} (row {row}, unused)".lstrip() for line, row in (("the", 1), ("<S>", 3), ("", 5))
+    ]
+    expected = [*SPECIAL, *unused[:2], "a", unused[2], "the", "10\u00a0000"]
+    assert list(vocabulary.tokens) == expected
+    vocabulary.save(tmp_path / "saved.txt")
+    assert read_vocabulary(tmp_path / "saved.txt") == (vocabulary, [*range(9)])
+    # Empty lines at the end count if the tables have rows for them.
+    assert read_vocabulary(tmp_path / "vocab.txt", 10)[1][-1] == 9
+    in_order = [*SPECIAL[::-1], "the"]
+    (tmp_path / "vocab.txt").write_text("\n".join(in_order))
+    assert list(Vocabulary.load(tmp_path / "vocab.txt").tokens) == [*SPECIAL, "the"]
