@@ -10,16 +10,11 @@ import keras
 import tensorflow as tf
 
 _FINAL_FRACTION = 0.1  # of the highest rate, at the end of the cosine
+_EPSILON = 1e-8  # of AdamW
 
 
 def optimizer_named(name: str, learning_rate: Any, weight_decay: float = 0.0) -> "RowOptimizer":
-    """Creates an optimizer by its name.
-
-    Args:
-        name: "adagrad" or "adamw".
-        learning_rate: float or a schedule.
-        weight_decay: float >= 0. For "adamw" only. Defaults to 0.
-    """
+    """Creates the optimizer "adagrad" or "adamw", which alone has a weight decay."""
     if name == "adagrad":
         return Adagrad(learning_rate)
     return AdamW(learning_rate, weight_decay=weight_decay)
@@ -157,7 +152,6 @@ class AdamW(RowOptimizer):
         learning_rate: float or a schedule. Defaults to 0.001.
         beta_1: float, 0 to below 1. Decay rate of the mean `m`. Defaults to 0.9.
         beta_2: float, 0 to below 1. Decay rate of the mean square `s`. Defaults to 0.999.
-        epsilon: float > 0. Defaults to 1e-8.
         weight_decay: float >= 0. Defaults to 0, plain Adam.
 
     Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
@@ -170,13 +164,11 @@ class AdamW(RowOptimizer):
         learning_rate: Any = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
-        epsilon: float = 1e-8,
         weight_decay: float = 0.0,
     ):
         super().__init__("adamw", learning_rate)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
-        self.epsilon = epsilon
         self.weight_decay = weight_decay
 
     def update(self, weight, gradient, slots, rate, step):
@@ -198,7 +190,7 @@ class AdamW(RowOptimizer):
                 lr=rate,
                 beta1=self.beta_1,
                 beta2=self.beta_2,
-                epsilon=self.epsilon,
+                epsilon=_EPSILON,
                 grad=gradient,
             )
             return
@@ -206,7 +198,7 @@ class AdamW(RowOptimizer):
         mean = _decayed_mean(slots[0], rows, values, self.beta_1)
         square = _decayed_mean(slots[1], rows, values**2, self.beta_2)
         scaled_rate = rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
-        change = scaled_rate * mean / (tf.sqrt(square) + self.epsilon)  # (row, …)
+        change = scaled_rate * mean / (tf.sqrt(square) + _EPSILON)  # (row, …)
         if has_decay:
             change += decay * tf.raw_ops.ResourceGather(
                 resource=weight, indices=rows, dtype=change.dtype

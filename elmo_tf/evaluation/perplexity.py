@@ -83,12 +83,18 @@ class Perplexity:
     ) -> dict[str, float | int] | None:
         """Returns the result of `perplexity`, or None if `is_stopped` is true between windows."""
         tf.nest.map_structure(lambda state: state.assign(tf.zeros_like(state)), self._states)
-        losses = self._row_losses(shown, is_stopped)
-        if losses is not None and self._restarted(*losses):
-            losses = self._row_losses(shown, is_stopped)
-        if losses is None:
-            return None
-        means = losses[0].sum(axis=1) / self._num_targets  # forward[, backward]
+        for is_again in (False, True):
+            losses, counts = 0.0, 0  # (direction, row) and (row,)
+            with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
+                for window in self._windows():
+                    if is_stopped():
+                        return None
+                    losses += self._losses_of(**window).numpy()
+                    counts += (num_real := np.count_nonzero(window["mask"], axis=1))
+                    meter.update(int(num_real.sum()))
+            if is_again or not self._restarted(losses, counts):
+                break
+        means = losses.sum(axis=1) / self._num_targets  # forward[, backward]
         with np.errstate(over="ignore"):  # a model that has diverged: infinity
             average, *perplexities = np.exp([means.mean(), *means]).tolist()
         return {
@@ -101,20 +107,6 @@ class Perplexity:
     def is_of_text(self, result: Mapping[str, Any]) -> bool:
         """Whether an earlier result has the numbers of targets and unknown words of this text."""
         return (result["tokens"], result["unknown"]) == (self._num_targets, self._unknown)
-
-    def _row_losses(
-        self, shown: bool, is_stopped: Callable[[], bool]
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """The summed losses of each row (direction, row), and its number of targets (row,)."""
-        losses, counts = 0.0, 0
-        with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
-            for window in self._windows():
-                if is_stopped():
-                    return None
-                losses += self._losses_of(**window).numpy()
-                counts += (num_real := np.count_nonzero(window["mask"], axis=1))
-                meter.update(int(num_real.sum()))
-        return losses, counts
 
     def _restarted(self, losses: np.ndarray, counts: np.ndarray) -> bool:
         """Whether a row deviates: then all rows get the last states of the best one."""
