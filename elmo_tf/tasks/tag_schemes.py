@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 OUTSIDE = "O"
@@ -97,14 +97,6 @@ def renamed(tags: Iterable[str], source: str, target: str) -> list[str]:
         raise ValueError(f"Tags of {source} cannot become those of {target!r} (`output_scheme`).")
     letters = dict(zip(_LETTERS[source], 2 * _LETTERS[target], strict=False))
     return [letters.get(tag[0], tag[0]) + tag[1:] for tag in tags]
-
-
-def check_known_tags(tags: Sequence[str], known: Collection[str]) -> None:
-    """Checks that tags are known."""
-    for position, tag in enumerate(tags):
-        if tag not in known:
-            message = f"unknown tag {tag!r}. Known tags: {', '.join(known)}."
-            raise TokenError(position, message)
 
 
 def constraints_of(tags: Sequence[str], scheme: str) -> TagConstraints:

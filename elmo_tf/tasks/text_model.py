@@ -30,9 +30,6 @@ class TextModel(keras.Model, abc.ABC):
     """The inputs of a `TaskModel`, and its `fit`, `evaluate` and `predict`.
 
     These are those of Keras, which does not accept lists of strings: they become tensors.
-
-    Subclasses set `texts`, the names of their texts, and `features`, the shapes and dtypes of their
-    other inputs by name.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("tokens",)

@@ -2,9 +2,10 @@
 
 import collections
 import contextlib
+import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from elmo_tf.files import atomic_file, refuse_file
@@ -131,8 +132,9 @@ def predict_task(
         examples = _with_found_predicates(workdirs, examples)
     model = load_task(*workdirs)
     if probabilities:
-        predicted = predict_examples(task, model, examples, _label_probabilities)
-        outputs = {"": _probability_lines(config.task, examples, predicted)}
+        lines = functools.partial(_lines_with_probabilities, task, _TEXTS[config.task])
+        predicted = predict_examples(task, model, examples, lines)
+        outputs = {"": predicted}
     else:
         predicted = predict_examples(task, model, examples)
         outputs = task.outputs(examples, predicted)
@@ -165,23 +167,18 @@ def _write_files(
             part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
 
 
-def _label_probabilities(
-    model: TaskModel | Ensemble, inputs: Mapping[str, Any], examples: Sequence[Any]
-) -> list[dict[str, float]]:
-    """In place of `Task.predict`: the probability of each label for each example of a batch."""
-    rows = model.listed_predictions(inputs)["probabilities"].numpy()
-    return [dict(zip(model.labels, row, strict=True)) for row in rows.round(6).tolist()]
-
-
-def _probability_lines(
-    name: str, examples: Sequence[Any], predicted: Sequence[dict[str, float]]
-) -> Iterator[str]:
-    """JSON lines of texts, labels and the probabilities of all labels, for a task by name."""
-    for example, of_labels in zip(examples, predicted, strict=True):
-        texts = zip(_TEXTS[name], TASKS[name]().texts(example), strict=True)
-        row = {text: " ".join(tokens) for text, tokens in texts}
-        row |= {"label": max(of_labels, key=of_labels.get), "probabilities": of_labels}
-        yield json.dumps(row, ensure_ascii=False)
+def _lines_with_probabilities(
+    task: Task, names: Sequence[str], model: TaskModel | Ensemble, inputs: Any, examples: Any
+) -> list[str]:
+    """In place of `Task.predict`: JSON lines of texts, by `names`, label and probabilities."""
+    lines = []
+    predicted = model.listed_predictions(inputs)["probabilities"].numpy().astype(float).round(6)
+    for example, row in zip(examples, predicted, strict=True):
+        texts = dict(zip(names, map(" ".join, task.texts(example)), strict=True))
+        probabilities = dict(zip(model.labels, row.tolist(), strict=True))
+        labels = {"label": model.labels[row.argmax()], "probabilities": probabilities}
+        lines.append(json.dumps(texts | labels, ensure_ascii=False))
+    return lines
 
 
 def predict_examples(

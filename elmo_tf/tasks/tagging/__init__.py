@@ -7,13 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.reading import naming_row, not_empty
 from elmo_tf.tasks.scores import span_scores, tag_scores
-from elmo_tf.tasks.tag_schemes import (
-    ANY_SCHEME,
-    check_known_tags,
-    converted,
-    scheme_tags,
-    span_types,
-)
+from elmo_tf.tasks.tag_schemes import ANY_SCHEME, TokenError, converted, scheme_tags, span_types
 from elmo_tf.tasks.tagging.model import CRFTagger
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
@@ -78,7 +72,7 @@ class NamedEntities(Tagging):
     def _read(self, path, config, known):
         return read_tagged(
             *(path, config.format, config.token_column, config.tag_column, config.scheme),
-            known=None if known is None else _file_tags(known, config),
+            known=known and scheme_tags(span_types(known), config.scheme),
             target_scheme=_SCHEME,
         )
 
@@ -91,11 +85,6 @@ class NamedEntities(Tagging):
     def model_arguments(self, config):
         schemes = {"scheme": _SCHEME, "output_scheme": config.scheme}
         return {**super().model_arguments(config), **schemes}
-
-
-def _file_tags(labels, config):
-    """The tags that files may have, for the labels of a model."""
-    return scheme_tags(span_types(labels), config.scheme)
 
 
 def read_tagged(
@@ -146,7 +135,10 @@ def read_tagged(
         tags = column(path, rows, of_tags, "tag")
         with naming_row(path, rows):
             if known is not None:
-                check_known_tags(tags, known)
+                for position, tag in enumerate(tags):
+                    if tag not in known:
+                        message = f"unknown tag {tag!r}. Known tags: {', '.join(known)}."
+                        raise TokenError(position, message)
             if scheme is not None:
                 tags = converted(tags, scheme, target_scheme)
         tokens = column(path, rows, token_column, "token")

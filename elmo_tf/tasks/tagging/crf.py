@@ -37,7 +37,7 @@ class CRF(keras.layers.Layer):
     `p(y) = exp(score(y)) / sum_y' exp(score(y'))`
 
     The likelihood sums over all sequences, as published. `constraints` apply to prediction only: to
-    the call and to `marginals`. Computed in float32 or wider.
+    the call and to `allowed_weights`. Computed in float32 or wider.
 
     Args:
         num_tags: int >= 1. Number of tags.
@@ -102,27 +102,9 @@ class CRF(keras.layers.Layer):
         total = ops.where(ops.any(mask, axis=1), total, 0.0)
         return _sequence_score(emissions, tags, mask, weights) - total
 
-    def marginals(self, emissions: Any, mask: Any = None) -> Any:
-        """The probability of each tag at each token, over all allowed sequences.
-
-        Args:
-            emissions: float (batch, token, tag).
-            mask: bool (batch, token) or None, see the call.
-
-        Returns:
-            float32 (batch, token, tag); zeros at masked tokens.
-        """
-        return tag_marginals(emissions, self.allowed_weights(), mask)
-
     def allowed_weights(self) -> CRFWeights:
         """The weights of the layer, restricted to the sequences that `constraints` allow."""
         return constrained(self._weights(), self.constraints)
-
-    def compute_mask(self, emissions, previous_mask=None):
-        return previous_mask
-
-    def compute_output_spec(self, emissions, mask=None):
-        return keras.KerasTensor(emissions.shape[:-1], dtype="int32")
 
     def _weights(self) -> CRFWeights:
         if not self.built:
@@ -194,16 +176,7 @@ def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
 
 
 def are_allowed(tags: Any, mask: Any, constraints: TagConstraints) -> Any:
-    """Whether constraints allow tag sequences.
-
-    Args:
-        tags: int32 (batch, token).
-        mask: bool (batch, token), see `best_tags`.
-        constraints: see `CRF`.
-
-    Returns:
-        bool (batch,).
-    """
+    """Whether constraints allow the tags, int32 (batch, token), of each sentence: bool (batch,)."""
     num_tags = len(constraints.first)
     emissions, mask = _padded(ops.zeros((*ops.shape(tags), num_tags)), mask)
     weights = constrained(zero_weights(num_tags), constraints)

@@ -243,7 +243,8 @@ class CRFTagger(Tagger):
 
     def probabilities(self, inputs):
         """See `TaskModel`: the marginals."""
-        return tf.cast(self.crf.marginals(self(inputs), is_token(inputs["tokens"])), tf.float32)
+        mask = is_token(inputs["tokens"])
+        return tf.cast(tag_marginals(self(inputs), self.sequence_weights(), mask), tf.float32)
 
     def decoded_average(self, average, inputs):
         """See `TaskModel`: the allowed sequence with the highest product of average marginals."""
