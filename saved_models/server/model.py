@@ -287,7 +287,7 @@ class LoadedVersion:
                 raise invalid(
                     f"{alias} must have the shape {shape}, but has {inputs[alias].shape}."
                 )
-        aliases = list(dict.fromkeys(output_filter)) or sorted(signature.outputs)
+        aliases = list(dict.fromkeys(map(str, output_filter))) or sorted(signature.outputs)
         for alias in aliases:
             if alias not in signature.outputs:
                 names = ", ".join(sorted(signature.outputs))

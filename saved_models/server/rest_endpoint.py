@@ -145,10 +145,7 @@ class RestEndpoint:
         )
 
     def _endpoint(self, answer: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
-        """Calls `answer` in a thread, with the model, the body, and a future for the outputs.
-
-        The future is cancelled when the client disconnects.
-        """
+        """Calls `answer` in a thread; arguments are the model, the body, and a future to fill."""
 
         async def endpoint(request: Request) -> Response:
             spec = model_pb2.ModelSpec(name=request.path_params["name"])
@@ -196,10 +193,8 @@ class RestEndpoint:
                 document = _parsed(body)
                 name, signature = version.signature(document.get("signature_name", ""))
                 inputs = _input_arrays(document, signature.inputs, self._model.limits)
-            is_row_wise, wanted = "instances" in document, document.get("output_filter", ())
-            del document  # while the request waits
-            outputs = version.predict(name, inputs, wanted, arrays)
-        return _response(outputs, is_row_wise)
+            outputs = version.predict(name, inputs, document.get("output_filter", ()), arrays)
+        return _response(document, outputs)
 
     async def _metrics(self, request: Request) -> Response:
         content = prometheus_client.generate_latest(self._model.registry)
@@ -248,11 +243,9 @@ def _parsed(body: bytes) -> dict[str, Any]:
         raise invalid(
             f"Expected a JSON object with 'instances' or 'inputs', but got {reprlib.repr(document)}"
         )
-    if not isinstance(name := document.get("signature_name", ""), str):
-        raise invalid(f"'signature_name' must be a string, not {reprlib.repr(name)}")
-    names = document.get("output_filter", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise invalid(f"'output_filter' must be a list of strings, not {reprlib.repr(names)}")
+    for key, kind, text in (("signature_name", str, "string"), ("output_filter", list, "list")):
+        if not isinstance(value := document.get(key, kind()), kind):
+            raise invalid(f"'{key}' must be a {text}, not {reprlib.repr(value)}")
     return document
 
 
@@ -275,18 +268,18 @@ def _input_arrays(
     return {name: _array(name, values[name], info, limits) for name, info in infos.items()}
 
 
-def _response(outputs: dict[str, np.ndarray], is_row_wise: bool) -> dict[str, Any]:
+def _response(document: dict[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:
     """Returns the response to a request: rows for `instances`, complete tensors for `inputs`.
 
     If there is one output, its values are plain instead of objects.
     """
-    values: Any = outputs
+    has_instances, values = "instances" in document, outputs
     if len(outputs) == 1:
         (values,) = outputs.values()
-    elif is_row_wise:
+    elif has_instances:
         rows = zip(*outputs.values(), strict=True)
         values = [dict(zip(outputs, row, strict=True)) for row in rows]
-    return {"predictions" if is_row_wise else "outputs": values}
+    return {"predictions" if has_instances else "outputs": values}
 
 
 def _named(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
