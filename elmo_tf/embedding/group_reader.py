@@ -46,12 +46,18 @@ class GroupReader:
         self._choice_of_windows = choice if choice.is_local else LayerChoice("all")
         self._batch_tokens = batch_tokens
         self._table = table
+        self._depth = self._choice_of_windows.depth(bilm.config.lstm.num_layers)
+        self._graphs: dict[tuple[bool, bool], Callable] = {}
+        self._copier = concurrent.futures.ThreadPoolExecutor(1)
 
     def __call__(self, sentences: Sequence[list[str]]) -> list[np.ndarray]:
         """Returns float32 (…, token, feature) per sentence, from its tokens."""
         if not sentences:
             return []
         tokens = self._table.rows(sentences)
+        if self._depth == 0:
+            copies = 1, self._bilm.config.num_directions
+            return [np.tile(self._table.vectors(rows), copies) for rows in tokens]
         lengths = [len(rows) for rows in tokens]
         rows = packed_rows(lengths, self._batch_tokens)
         widths = [sum(lengths[index] for index in row) for row in rows]
@@ -62,27 +68,26 @@ class GroupReader:
             row = place.direction, place.row
             ids[*row, place.start : place.end] = tokens[place.sentence][:: _STEPS[place.direction]]
             starts[*row, place.start : place.start + 1] = True
-        states = tf.nest.map_structure(
-            lambda spec: tf.zeros((shape[1], spec.shape[1]), spec.dtype), self._state_specs()
-        )
+        first_state = self._table.first_state[:, : self._depth]
+        states = np.repeat(first_state, shape[1], axis=2)
+        is_packed = len(rows) < len(sentences)
         arrays: list[np.ndarray] = []
-        # While a window is read, the vectors of the one before are copied.
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            copied = None
-            for window, num_rows in windows(widths, self._batch_tokens):
-                part = np.s_[:, :num_rows, window]
-                states = tf.nest.map_structure(lambda state, n=num_rows: state[:n], states)
-                vectors = self._table.vectors(ids[part])
-                read = self._read_window_of_few if num_rows <= FEW_ROWS else self._read_window
-                layers, states = read(vectors, starts[part], self._table.boundaries, states)
-                layers = [layer.numpy() for layer in layers]  # (row, …, token, feature) each
-                if not arrays:
-                    _, *others, _, width = layers[0].shape
-                    arrays = [np.empty((*others, n, shape[0] * width), np.float32) for n in lengths]
-                if copied is not None:
-                    copied.result()
-                copied = pool.submit(_copy, layers, window, places, arrays)
-            copied.result()
+        copied = None
+        for window, num_rows in windows(widths, self._batch_tokens):
+            part = np.s_[:, :num_rows, window]
+            read = self._graph(num_rows <= FEW_ROWS, is_packed or num_rows > FEW_ROWS)
+            vectors = tf.constant(self._table.vectors(ids[part]))
+            states = tf.constant(states[:, :, :num_rows])
+            layers, states = read(vectors, tf.constant(starts[part]), first_state, states)
+            layers, states = [layer.numpy() for layer in layers], states.numpy()
+            if not arrays:
+                _, *others, _, width = layers[0].shape  # (row, …, token, feature)
+                arrays = [np.empty((*others, n, shape[0] * width), np.float32) for n in lengths]
+            # While a window is read, the vectors of the one before are copied.
+            if copied is not None:
+                copied.result()
+            copied = self._copier.submit(_copy, layers, window, places, arrays)
+        copied.result()
         return [self._arranged(array) for array in arrays]
 
     def _arranged(self, array: np.ndarray) -> np.ndarray:
@@ -91,55 +96,65 @@ class GroupReader:
             array = self._choice(tf.constant(array[np.newaxis]), mask)[0].numpy()
         return self._choice.arranged(array)
 
-    @functools.cached_property
-    def _read_window(self) -> Callable[..., tuple[list[tf.Tensor], Any]]:
-        return self._window_graph(few_rows=False)
-
-    @functools.cached_property
-    def _read_window_of_few(self) -> Callable[..., tuple[list[tf.Tensor], Any]]:
-        return self._window_graph(few_rows=True)
-
-    def _window_graph(self, few_rows: bool) -> Callable[..., tuple[list[tf.Tensor], Any]]:
+    def _graph(self, few_rows: bool, is_packed: bool) -> Callable[..., tuple[list[Any], Any]]:
         """The graph that reads one window of all rows in each direction, for all shapes.
 
         Its arguments: token vectors, float32 (direction, row, token, projection_dim); starts, see
-        `LSTMStack.read_packed`; `TokenTable.boundaries`; states. Its results: for each direction,
-        float32 (row, …, token, feature), in reading order; and the new states.
+        `LSTMStack.read_packed`, unused unless `is_packed`; `TokenTable.first_state`, and the states
+        of the rows, of the same form. Its results: for each direction, float32 (row, …, token,
+        feature), in reading order; and the new states.
         """
-        width, dtype = self._bilm.config.lstm.projection_dim, self._bilm.compute_dtype
+        if (few_rows, is_packed) in self._graphs:
+            return self._graphs[few_rows, is_packed]
+        bilm, lstm = self._bilm, self._bilm.config.lstm
 
-        def read_window(vectors, starts, boundaries, states):
-            vectors = tf.unstack(tf.cast(vectors, dtype))
-            starts = tf.unstack(starts)
-            first_states = self._bilm.boundary_states(tf.cast(boundaries, dtype))
-            directions = zip(
-                self._bilm.lstm_stacks, vectors, starts, first_states, states, strict=True
-            )
-            read = [stack.read_packed(*direction, few_rows) for stack, *direction in directions]
-            mask = tf.ones(tf.shape(starts[0]), tf.bool)
+        def states_of(joined):  # the cell state is not rounded
+            return [
+                [
+                    [
+                        tf.cast(state[:, : lstm.projection_dim], bilm.compute_dtype),
+                        state[:, -lstm.dim :],
+                    ]
+                    for state in tf.unstack(direction)
+                ]
+                for direction in tf.unstack(joined)
+            ]
+
+        def read_window(vectors, starts, first_state, states):
+            vectors = tf.unstack(tf.cast(vectors, bilm.compute_dtype))
+            starts = tf.unstack(starts) if is_packed else [None] * len(vectors)
+            states = states_of(first_state), states_of(states)
+            directions = zip(bilm.lstm_stacks, vectors, starts, *states, strict=True)
+            read = [stack.read_packed(*args, few_rows) for stack, *args in directions]
+            mask = tf.ones(tf.shape(vectors[0])[:2], tf.bool)
             layers = [
                 self._choice_of_windows(
                     tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32), mask
                 )
                 for inputs, (outputs, _) in zip(vectors, read, strict=True)
             ]
-            return layers, [states for _, states in read]
+            return layers, joined_states([states for _, states in read])
 
-        count = self._bilm.config.num_directions
+        count = bilm.config.num_directions
+        state = tf.TensorSpec((count, self._depth, None, sum(lstm.state_sizes)), tf.float32)
         # Not a decorated method: TensorFlow warns of those that many objects trace.
-        return tf.function(read_window, autograph=False).get_concrete_function(
-            tf.TensorSpec((count, None, None, width), tf.float32),
+        graph = tf.function(read_window, autograph=False).get_concrete_function(
+            tf.TensorSpec((count, None, None, lstm.projection_dim), tf.float32),
             tf.TensorSpec((count, None, None), tf.bool),
-            tf.TensorSpec((2, width), tf.float32),
-            self._state_specs(),
+            state,
+            state,
         )
+        return self._graphs.setdefault((few_rows, is_packed), graph)
 
-    def _state_specs(self) -> list[list[list[tf.TensorSpec]]]:
-        lstm = self._bilm.config.lstm
-        dtypes = self._bilm.compute_dtype, tf.float32  # the cell state is not rounded
-        sizes = zip(lstm.state_sizes, dtypes, strict=True)
-        state = [tf.TensorSpec((None, size), dtype) for size, dtype in sizes]
-        return [[state] * lstm.num_layers] * self._bilm.config.num_directions
+
+def joined_states(states: Any) -> tf.Tensor:
+    """`[h, c]` of each layer of each direction as float32 (direction, layer, row, h and c)."""
+    return tf.stack(
+        [
+            [tf.concat([tf.cast(part, tf.float32) for part in layer], axis=1) for layer in stack]
+            for stack in states
+        ]
+    )
 
 
 class _Place(NamedTuple):
@@ -185,6 +200,10 @@ class TokenTable:
 
     The first rows are padding, `<S>` and `</S>`. When a request exceeds the capacity, a number of
     distinct tokens, only the tokens of that request remain.
+
+    Attributes:
+        capacity: see above.
+        first_state: the state before each sentence, see `joined_states`.
     """
 
     def __init__(self, bilm: BiLM, capacity: int = 50_000):
@@ -197,6 +216,7 @@ class TokenTable:
     def forget(self) -> None:
         """Encodes the boundaries again, and removes all tokens."""
         self._vectors[:NUM_SPECIAL_TOKENS] = self._encode([])
+        self.first_state = self._read_boundaries(self._vectors[1:NUM_SPECIAL_TOKENS]).numpy()
         self._rows = {}
 
     def rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
@@ -205,14 +225,10 @@ class TokenTable:
         missing = [token for token in wanted if token not in self._rows]
         if len(self._rows) + len(missing) > self.capacity:
             self._rows, missing = {}, list(wanted)
-        self._add(missing)
+        if missing:
+            self._add(missing)
         rows = self._rows
         return [np.array([rows[token] for token in tokens], np.int32) for tokens in sentences]
-
-    @property
-    def boundaries(self) -> np.ndarray:
-        """See `BiLM.boundary_embeddings`."""
-        return self._vectors[1:NUM_SPECIAL_TOKENS]
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Token vectors of rows: int (…) → float32 (…, projection_dim)."""
@@ -248,3 +264,14 @@ class TokenTable:
 
         spec = tf.TensorSpec((None,), tf.string)
         return tf.function(encode, autograph=False).get_concrete_function(spec)
+
+    @functools.cached_property
+    def _read_boundaries(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """The graph from the vectors of `<S>` and `</S>` to `first_state`."""
+
+        def read(boundaries):
+            boundaries = tf.cast(boundaries, self._bilm.compute_dtype)
+            return joined_states(self._bilm.boundary_states(boundaries))
+
+        spec = tf.TensorSpec((2, self._bilm.config.lstm.projection_dim), tf.float32)
+        return tf.function(read, autograph=False).get_concrete_function(spec)

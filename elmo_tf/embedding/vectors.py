@@ -55,6 +55,10 @@ class LayerChoice:
             return self.mix(layers, mask=mask)
         return layers[:, -1 if self.layers == "top" else self.layers]
 
+    def depth(self, num_lstms: int) -> int:
+        """The number of LSTM layers that are needed, of `num_lstms`."""
+        return self.layers if isinstance(self.layers, int) else num_lstms
+
     def arranged(self, vectors: np.ndarray) -> np.ndarray:
         """The vectors of a sentence from its part of the call; "concat": (token, feature)."""
         return np.concatenate(vectors, axis=-1) if self.layers == "concat" else vectors

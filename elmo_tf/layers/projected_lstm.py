@@ -208,7 +208,8 @@ class ProjectedLSTM(keras.layers.RNN):
 
         Args:
             sequences: float (row, token, feature).
-            starts: bool (row, token). True at the first token of a sentence.
+            starts: bool (row, token). True at the first token of a sentence; None if no sentence
+                begins within the rows.
             first_state: `[h, c]` before each sentence, float (1, projection_dim) and (1, units).
             state: `[h, c]` before the first token of each row, float (row, …).
             few_rows: whether to compute faster for at most 16 rows. Defaults to False.
@@ -219,7 +220,8 @@ class ProjectedLSTM(keras.layers.RNN):
         from elmo_tf.layers.recurrence_tf import packed_recurrence
 
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, row, feature)
-        starts = ops.transpose(starts)[:, :, None]  # (token, row, 1)
+        if starts is not None:
+            starts = ops.transpose(starts)[:, :, None]  # (token, row, 1)
         cell = self._cast_cell()
         outputs, state = packed_recurrence(sequences, starts, first_state, state, cell, few_rows)
         return ops.transpose(outputs, (1, 0, 2)), state

@@ -76,8 +76,8 @@ def recurrence(
     state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
 
     num_rows = inputs.shape[1]
-    products = _products(cell, num_rows is not None and num_rows <= FEW_ROWS)
-    sequences, gates = products(inputs if rows is None else rows.pack(inputs), cell)
+    packed = inputs if rows is None else rows.pack(inputs)
+    sequences, gates = _products(packed, cell, num_rows is not None and num_rows <= FEW_ROWS)
 
     def step(state, *token):
         h, c = state
@@ -98,7 +98,7 @@ def recurrence(
 
 def packed_recurrence(
     inputs: tf.Tensor,
-    starts: tf.Tensor,
+    starts: tf.Tensor | None,
     first_state: Sequence[tf.Tensor],
     state: Sequence[tf.Tensor],
     cell: LSTMWeights,
@@ -108,46 +108,48 @@ def packed_recurrence(
 
     All steps have the same number of rows, so there is no padding to skip, and TensorFlow prepares
     its kernels for few shapes. `first_state`, each (1, width), replaces the state at the first
-    token of every sentence, which has True in `starts`, bool (token, row, 1). `few_rows` is whether
-    there are at most `FEW_ROWS`, for which other products are faster.
+    token of every sentence, which has True in `starts`, bool (token, row, 1); None if no sentence
+    starts within the rows. `few_rows` is whether there are at most `FEW_ROWS`, for which other
+    products are faster.
     """
     h, c = state
     wide = at_least_32_bits(inputs.dtype)
     state = h, tf.cast(c, wide)
     first_state = first_state[0], tf.cast(first_state[1], wide)
 
-    sequences, gates = _products(cell, few_rows)(inputs, cell)
+    sequences, gates = _products(inputs, cell, few_rows)
 
-    def step(state, start, *token):
-        h, c = (
-            tf.where(start, first, last) for first, last in zip(first_state, state, strict=True)
-        )
+    def step(state, *token):
+        if starts is not None:
+            start, *token = token
+            state = (tf.where(start, *pair) for pair in zip(first_state, state, strict=True))
+        h, c = state
         h, c = cell_outputs(*gates(h, *token), h, c, cell)[:2]
         return (h, c), (h,)
 
     specs = [tf.TensorSpec(h.shape, h.dtype)]
-    (outputs,), (last_h, last_c) = scan(step, [starts, *sequences], state, specs)
+    sequences = sequences if starts is None else [starts, *sequences]
+    (outputs,), (last_h, last_c) = scan(step, sequences, state, specs)
     return stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
 
 
-def _products(
-    cell: LSTMWeights, few_rows: bool
-) -> Callable[[tf.Tensor, LSTMWeights], tuple[list, Callable]]:
-    """The faster function that prepares the products of the gates with all inputs.
+def _products(inputs: tf.Tensor, cell: LSTMWeights, few_rows: bool) -> tuple[list, Callable]:
+    """Prepares the products of the gates with all inputs, float (…, feature), in the faster way.
 
-    It gets the inputs, float (…, feature), and the cell. It returns the sequences whose items a
-    step reads, and the function from `h` and these items to the activations of the gates.
+    Returns the sequences whose items a step reads, and the function from `h` and these items to the
+    activations of the gates.
     """
-    is_large = cell.kernel.shape.num_elements() > _SMALL_KERNEL
-    return _separate_products if is_large or few_rows else _joint_products
+    if few_rows:  # a single product, since operations take longer than arithmetic
+        return _products_before_steps(inputs, cell, 1)
+    if cell.kernel.shape.num_elements() > _SMALL_KERNEL:
+        return _products_before_steps(inputs, cell, 4)
+    return _joint_products(inputs, cell)
 
 
 def _joint_products(inputs: tf.Tensor, cell: LSTMWeights) -> tuple[list, Callable]:
     """Computes each gate as one product with `[x, h]`, which avoids an addition."""
-    both = tf.concat([cell.kernel, cell.recurrent_kernel], axis=0)
-    kernels = tf.split(both, 4, axis=1)
-    i, j, f, o = tf.split(cell.bias, 4)
-    biases = i, j, f + FORGET_BIAS, o
+    kernels = tf.split(tf.concat([cell.kernel, cell.recurrent_kernel], axis=0), 4, axis=1)
+    biases = tf.split(_bias(cell, inputs.dtype), 4)
     wide = at_least_32_bits(inputs.dtype)
 
     def gates(h, x):
@@ -162,29 +164,39 @@ def _joint_products(inputs: tf.Tensor, cell: LSTMWeights) -> tuple[list, Callabl
     return [inputs], gates
 
 
-def _separate_products(inputs: tf.Tensor, cell: LSTMWeights) -> tuple[list, Callable]:
-    """Computes the products with all inputs first, for large kernels and few rows.
+def _products_before_steps(
+    inputs: tf.Tensor, cell: LSTMWeights, num_products: int
+) -> tuple[list, Callable]:
+    """Computes the products with all inputs first, so that a step reads half of the weights.
 
-    Each step then reads half of the weights.
+    `num_products` is 1 for all gates together, or 4.
     """
-    units = cell.kernel.shape[1] // 4
-    shape = tf.concat([tf.shape(inputs)[:-1], [units]], axis=0)
-    gates_of_x = tf.split(cell.kernel, 4, axis=1), tf.split(cell.bias, 4)
-    products = []
-    for kernel, bias in zip(*gates_of_x, strict=True):
-        product = tf.reshape(tf.matmul(flat(inputs), kernel) + bias, shape)
-        products.append(tf.ensure_shape(product, (*inputs.shape[:-1], units)))
-    kernels = tf.split(cell.recurrent_kernel, 4, axis=1)
+    width = cell.kernel.shape[1] // num_products
+    shape = tf.concat([tf.shape(inputs)[:-1], [width]], axis=0)
     wide = at_least_32_bits(inputs.dtype)
+    kernels, recurrent_kernels, biases = (
+        tf.split(weights, num_products, axis=-1)
+        for weights in (cell.kernel, cell.recurrent_kernel, _bias(cell, wide))
+    )
+
+    def of_inputs(kernel, bias):
+        product = tf.cast(tf.matmul(flat(inputs), kernel), wide) + bias
+        return tf.ensure_shape(tf.reshape(product, shape), (*inputs.shape[:-1], width))
 
     def gates(h, *products):
-        i, j, f, o = (
-            tf.cast(product, wide) + tf.cast(tf.matmul(h, kernel), wide)
-            for product, kernel in zip(products, kernels, strict=True)
-        )
-        return activations(i, j, f + FORGET_BIAS, o)
+        sums = [
+            product + tf.cast(tf.matmul(h, kernel), wide)
+            for product, kernel in zip(products, recurrent_kernels, strict=True)
+        ]
+        return activations(*(tf.split(sums[0], 4, axis=1) if num_products == 1 else sums))
 
-    return products, gates
+    return list(map(of_inputs, kernels, biases)), gates
+
+
+def _bias(cell: LSTMWeights, dtype: tf.DType) -> tf.Tensor:
+    """The bias of all gates, with that of the forget gate."""
+    i, j, f, o = tf.split(tf.cast(cell.bias, dtype), 4)
+    return tf.concat([i, j, f + FORGET_BIAS, o], axis=0)
 
 
 def activations(i, j, f, o):

@@ -81,12 +81,13 @@ class LSTMStack(keras.layers.Layer):
         Args:
             inputs, starts, few_rows: see `ProjectedLSTM.read_packed`.
             first_states, states: `[h, c]` of each layer before each sentence and before the rows.
+                Layers above those with states are not read.
 
         Returns:
             The outputs of all layers and the new states, as a call.
         """
         outputs, new_states = [], []
-        layers = zip(self.lstms, first_states, states, strict=True)
+        layers = zip(self.lstms, first_states, states, strict=False)
         for index, (lstm, first_state, state) in enumerate(layers):
             output, state = lstm.read_packed(inputs, starts, first_state, state, few_rows)
             inputs = self._add_skip(index, inputs, output)

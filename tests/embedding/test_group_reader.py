@@ -92,22 +92,16 @@ def windows(monkeypatch):
     monkeypatch.setattr(batches, "_LEAST_WINDOW", 2)
     monkeypatch.setattr(batches, "_MOST_WINDOW", 8)
 
-    def watched(name):
-        graph_of = getattr(GroupReader, name)
+    graph_of = GroupReader._graph
 
-        def recorded(reader):
-            graph = graph_of.__get__(reader)
+    def watched(reader, *kind):
+        def read(vectors, *others):
+            shapes.append(tuple(vectors.shape[1:3]))
+            return graph_of(reader, *kind)(vectors, *others)
 
-            def read(vectors, *others):
-                shapes.append(tuple(vectors.shape[1:3]))
-                return graph(vectors, *others)
+        return read
 
-            return read
-
-        return property(recorded)
-
-    for name in ("_read_window", "_read_window_of_few"):
-        monkeypatch.setattr(GroupReader, name, watched(name))
+    monkeypatch.setattr(GroupReader, "_graph", watched)
     return shapes
 
 
@@ -145,6 +139,22 @@ def test_sentences_of_all_lengths_share_rows_and_are_returned_in_input_order(
     for tokens, vectors in zip(sentences, found, strict=True):
         expected = bilm([tokens])["layers"][0, :, : len(tokens)]
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_only_the_layers_that_are_needed_are_read(embedder_of, windows, bilm, layer, monkeypatch):
+    """The LSTMs above the layer have no result."""
+    for stack in bilm.lstm_stacks:
+        for lstm in stack.lstms[layer:]:
+            monkeypatch.setattr(lstm, "read_packed", None)
+    sentences = [sentence(n, n) for n in (3, 0, 17)]
+
+    found = Embedder(bilm, layer).embed(sentences)
+
+    for tokens, vectors in zip(sentences, found, strict=True):
+        expected = bilm([tokens])["layers"][0, layer, : len(tokens)]
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert len(windows) == 3 * (layer > 0)
 
 
 def test_no_window_has_more_tokens_than_a_batch(embedder_of, windows, bilm):
