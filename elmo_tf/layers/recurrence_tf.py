@@ -65,29 +65,34 @@ def recurrence(
     """Runs a cell over the tokens for inference; stores only the outputs.
 
     The cell state is at least float32, whatever the dtype of the inputs. Padding is skipped as in
-    `ActiveRows`.
+    `ActiveRows`, except in few rows (of static number), where it costs little.
 
     From inputs (token, batch, feature), `[h, c]` and a mask (token, batch, 1) or None, returns `h`
     after each token, float (token, batch, feature), with arbitrary values at masked tokens, which
     do not change the state; and the final `[h, c]`.
     """
-    rows = None if mask is None else ActiveRows(mask)
+    num_rows = inputs.shape[1]
+    few_rows = num_rows is not None and num_rows <= FEW_ROWS
     h, c = initial_state
     state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
-
-    num_rows = inputs.shape[1]
+    rows = None if mask is None or few_rows else ActiveRows(mask)
     packed = inputs if rows is None else rows.pack(inputs)
-    sequences, gates = _products(packed, cell, num_rows is not None and num_rows <= FEW_ROWS)
+    sequences, gates = _products(packed, cell, few_rows)
 
     def step(state, *token):
-        h, c = state
-        return cell_outputs(*gates(h, *token), h, c, cell)[:2]
+        return cell_outputs(*gates(state[0], *token), *state, cell)[:2]
 
     def step_with_output(state, *token):
-        h, c = step(state, *token)
-        return (h, c), (h,)
+        if mask is None:
+            new_state = step(state, *token)
+        else:
+            real, *token = token
+            pairs = zip(step(state, *token), state, strict=True)
+            new_state = tuple(tf.where(real, new, old) for new, old in pairs)
+        return new_state, (new_state[0],)
 
     if rows is None:
+        sequences = sequences if mask is None else [mask, *sequences]
         specs = [tf.TensorSpec(h.shape, h.dtype)]
         (outputs,), (last_h, last_c) = scan(step_with_output, sequences, state, specs)
         outputs = stacked(outputs)

@@ -109,6 +109,7 @@ class BiLM(keras.Model):
         self.backward_lstm = None
         if config.bidirectional:
             self.backward_lstm = LSTMStack(lstm, dtype=policy, name="backward_lstm")
+        vars(self)["_graph"] = {}  # not tracked by Keras
         self._carried = None
         if stateful:
             self._carried = CarriedStates(
@@ -142,7 +143,12 @@ class BiLM(keras.Model):
         return super().__call__(inputs, lengths=lengths, training=training, **kwargs)
 
     def call(self, inputs, lengths=None, training=False):
-        return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
+        if training or not tf.executing_eagerly():
+            return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
+        ids = self._ids_and_mask(inputs, lengths)
+        # The operations of one sentence take longer to call from Python than to run.
+        run = self._graph_of_one() if ids[1].shape[0] == 1 else self._layers_of_ids
+        return run(*ids)
 
     def token_vectors(self, inputs: Any, lengths: Any = None) -> tuple[Any, Any]:
         """Stage 1, tokens → token vectors, with the boundaries of each sentence.
@@ -150,9 +156,31 @@ class BiLM(keras.Model):
         From the result of `checked_inputs`, returns float (batch, token + 2, projection_dim) and
         the mask, bool (batch, token + 2), which is True for real tokens and boundaries.
         """
+        return self._vectors_of_ids(*self._ids_and_mask(inputs, lengths))
+
+    def _ids_and_mask(self, inputs: Any, lengths: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         ids, index, lengths = token_ids.distinct_ids(inputs, lengths, self._ids)
-        index, mask = token_ids.add_boundaries(index, lengths)
+        return ids, *token_ids.add_boundaries(index, lengths)
+
+    def _vectors_of_ids(self, ids, index, mask):
         return tf.gather(self._encode(ids), index), mask
+
+    def _layers_of_ids(self, *ids):
+        return self.layers_of_vectors(*self._vectors_of_ids(*ids))
+
+    def _graph_of_one(self) -> Callable[..., dict[str, tf.Tensor]]:
+        """`_layers_of_ids` for one sentence, traced again if `quantize` or LoRA change weights."""
+        weights = tuple(map(id, self.weights))
+        if self._graph.get("weights") != weights:
+            width = self._ids.width
+            signature = [
+                tf.TensorSpec((None,) if width is None else (None, width), tf.int32),
+                tf.TensorSpec((1, None), tf.int32),
+                tf.TensorSpec((1, None), tf.bool),
+            ]
+            run = tf.function(self._layers_of_ids, signature, autograph=False)
+            self._graph.update(weights=weights, run=run)
+        return self._graph["run"]
 
     def _encode(self, ids: tf.Tensor) -> tf.Tensor:
         vectors = self.token_encoder(self._ids.after_boundaries(ids))  # (2 + token, feature)

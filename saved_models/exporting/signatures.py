@@ -173,6 +173,14 @@ class Exported(tf.train.Checkpoint):
         return self._untracked.of_vectors(*self.bilm.token_vectors(inputs, lengths))
 
     def _outputs_of_vectors(self, vectors, mask):
+        def of_one():  # of static size, for which the LSTMs need less
+            one = tf.ensure_shape(vectors, (1, None, vectors.shape[2]))
+            return self._outputs_of_batch(one, tf.ensure_shape(mask, (1, None)))
+
+        is_one = tf.shape(vectors)[0] == 1
+        return tf.cond(is_one, of_one, lambda: self._outputs_of_batch(vectors, mask))
+
+    def _outputs_of_batch(self, vectors, mask):
         outputs = self.bilm.layers_of_vectors(vectors, mask)
         mask = outputs["mask"]
         layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
