@@ -156,17 +156,15 @@ class BiLM(keras.Model):
         From the result of `checked_inputs`, returns float (batch, token + 2, projection_dim) and
         the mask, bool (batch, token + 2), which is True for real tokens and boundaries.
         """
-        return self._vectors_of_ids(*self._ids_and_mask(inputs, lengths))
+        ids, index, mask = self._ids_and_mask(inputs, lengths)
+        return tf.gather(self._encode(ids), index), mask
 
     def _ids_and_mask(self, inputs: Any, lengths: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         ids, index, lengths = token_ids.distinct_ids(inputs, lengths, self._ids)
         return ids, *token_ids.add_boundaries(index, lengths)
 
-    def _vectors_of_ids(self, ids, index, mask):
-        return tf.gather(self._encode(ids), index), mask
-
-    def _layers_of_ids(self, *ids):
-        return self.layers_of_vectors(*self._vectors_of_ids(*ids))
+    def _layers_of_ids(self, ids, index, mask):
+        return self.layers_of_vectors(tf.gather(self._encode(ids), index), mask)
 
     def _graph_of_one(self) -> Callable[..., dict[str, tf.Tensor]]:
         """`_layers_of_ids` for one sentence, traced again if `quantize` or LoRA change weights."""
@@ -226,9 +224,6 @@ class BiLM(keras.Model):
         training: bool = False,
     ) -> tuple[list[list[Any]], list[Any]]:
         """Stage 2, (token vectors, masks, states) → (layers, states), separately per direction.
-
-        A call of the biLM and training use this method. `Embedder` uses `LSTMStack.read_packed`,
-        and this method for the boundaries only.
 
         Args:
             vectors: for each direction float (batch, token, projection_dim), in reading order.
