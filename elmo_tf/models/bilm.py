@@ -146,9 +146,8 @@ class BiLM(keras.Model):
         if training or not tf.executing_eagerly():
             return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
         ids = self._ids_and_mask(inputs, lengths)
-        # The operations of one sentence take longer to call from Python than to run.
-        run = self._graph_of_one() if ids[1].shape[0] == 1 else self._layers_of_ids
-        return run(*ids)
+        # Many small operations would take longer to call than to run.
+        return (self._graph_of_one() if ids[1].shape[0] == 1 else self._layers_of_ids)(*ids)
 
     def token_vectors(self, inputs: Any, lengths: Any = None) -> tuple[Any, Any]:
         """Stage 1, tokens → token vectors, with the boundaries of each sentence.
