@@ -106,7 +106,8 @@ def main(words: Sequence[str]) -> int:
             error, OSError | ValueError | RuntimeError | ArithmeticError | ImportError
         )
         known |= type(error).__module__.startswith("elmo_tf.")
-        return _fail(error if known else f"{type(error).__name__}: {error}", status)
+        name = "Out of memory" if isinstance(error, MemoryError) else type(error).__name__
+        return _fail(error if known else f"{name}: {error}".removesuffix(": "), status)
 
 
 def _fail(message: object, status: int) -> int:

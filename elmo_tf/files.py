@@ -1,6 +1,7 @@
 """Atomic writing of files and directories, and checks of output paths."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -39,6 +40,9 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
         yield part
         sync_to_disk(part)
         os.replace(part, path)
+    except Exception as error:
+        _explain_full_disk(error, path)
+        raise
     finally:
         part.unlink(missing_ok=True)
 
@@ -67,7 +71,8 @@ def atomic_directory(
         known: names or patterns of files. A directory with any other file is never replaced.
 
     Yields:
-        The empty temporary directory. If the block raises, it is removed and `path` is unchanged.
+        The empty temporary directory. If the block raises, it is removed, also the parents that
+        were created, and `path` is unchanged.
 
     Raises:
         FileExistsError: `path` is a directory that is not empty and `overwrite` is false, or it
@@ -76,6 +81,7 @@ def atomic_directory(
     path = Path(path)
     refuse_directory(path, overwrite, known)
     path = Path(os.path.realpath(path))
+    created = [parent for parent in path.parents if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _beside(path, ".part")
     part.mkdir()
@@ -83,8 +89,23 @@ def atomic_directory(
         yield part
         refuse_directory(path, overwrite, known)  # another process may have written to it
         put_in_place(part, path)
+    except Exception as error:
+        _explain_full_disk(error, path)
+        raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
+        for parent in created:
+            with contextlib.suppress(OSError):  # it is not empty
+                parent.rmdir()
+
+
+def _explain_full_disk(error: BaseException | None, path: Path) -> None:
+    """Raises `OSError` with the name of an output if an error, of any library, is a full disk."""
+    while error is not None:
+        for text in map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)):
+            if text in str(error):
+                raise OSError(f"Cannot write {path}: {text}.") from None
+        error = error.__context__
 
 
 @contextlib.contextmanager

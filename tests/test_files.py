@@ -140,6 +140,20 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path, atomic):
         atomic_file(tmp_path / "broken", overwrite=False).__enter__()
 
 
+@both
+def test_a_full_disk_is_named_whatever_the_first_error_was(tmp_path, atomic):
+    def write_late():
+        with atomic(tmp_path / "output"):
+            try:
+                raise OSError("errno = 28, error message = 'No space left on device'")
+            finally:
+                raise RuntimeError("Disable slist on flush dest failure failed")  # of HDF5
+
+    with pytest.raises(OSError, match=r"^Cannot write \S+/output: No space left on device\.$"):
+        write_late()
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_directory_created_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "directory"
 

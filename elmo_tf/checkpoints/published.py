@@ -35,7 +35,7 @@ from elmo_tf.checkpoints.weight_files import (
 from elmo_tf.config import NUM_CHARACTERS, BiLMConfig
 from elmo_tf.files import write_json
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
-from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.bilm import BiLM, refuse_adapted
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 
@@ -62,7 +62,15 @@ class PublishedCheckpoint(Checkpoint):
     The directory may also hold `token_embeddings.hdf5`, `softmax.hdf5` and `vocab.txt`.
     """
 
-    patterns = (_OPTIONS, "*.hdf5", "*.safetensors", VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE)
+    patterns = (
+        _OPTIONS,
+        "*.hdf5",
+        "*.h5",
+        "*.safetensors",
+        VOCABULARY_FILE,
+        CHARACTERS_FILE,
+        WORDS_FILE,
+    )
     replaces_characters = True
 
     def __init__(self, path: LocalPath, shown: Source):
@@ -120,7 +128,7 @@ def _weights_in(folder: Path, shown: Source) -> Path:
     present = [patterns for patterns in by_format if matches(folder, patterns)]
     if not present:
         # A file with any other name, unless several could be the weights.
-        files = matches(folder, [f"*.{end}" for end in FORMATS])
+        files = matches(folder, [f"*.{end}" for end in (*FORMATS, "h5")])
         files = [file for file in files if file.stem not in _OTHER_ARRAYS]
         return _only(files, WEIGHT_PATTERNS, shown)
     return newest(_only(matches(folder, patterns), patterns, shown) for patterns in present)
@@ -162,7 +170,8 @@ def save_bilm(
 
     Raises:
         OSError: the files cannot be written.
-        ValueError: unknown `format` or `dtype`, or a weight is out of its range.
+        ValueError: unknown `format` or `dtype`, a weight is out of its range, or the biLM has
+            quantized or LoRA weights.
         ImportError: the package safetensors is not installed.
 
     Example:
@@ -174,6 +183,7 @@ def save_bilm(
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {dtype!r}")
     if format not in FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    refuse_adapted(bilm)
     directory = Path(directory)
     variables = variables_by_path(bilm)
     check_range(variables, dtype)  # before any file is replaced

@@ -78,6 +78,9 @@ def read_arrays(
     for rule in _rules_of(path, rules, shapes, ignore):
         try:
             array = read(rule.dataset)
+        except MemoryError:
+            name = f"`{rule.dataset}` of {os.fspath(path)}"
+            raise MemoryError(f"{name} needs more memory than there is.") from None
         except Exception as error:  # of h5py, safetensors or TensorFlow
             reason = " ".join(str(error).split())
             raise ValueError(

@@ -381,11 +381,29 @@ class BiLM(keras.Model):
 
 
 def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:
-    """Returns a copy of a biLM, with its own weights and another Keras dtype policy."""
+    """Returns a copy of a biLM, with its own weights and another Keras dtype policy.
+
+    Raises:
+        ValueError: see `refuse_adapted`.
+    """
+    refuse_adapted(bilm)
     copy = BiLM.from_config({**bilm.get_config(), "dtype": dtype})
     for target, source in zip(copy.weights, bilm.weights, strict=True):
         target.assign(source)
     return copy
+
+
+def refuse_adapted(bilm: BiLM) -> None:
+    """Raises `ValueError` if Keras has quantized a biLM or added LoRA weights to it.
+
+    Its weights are then others than those of a biLM that is built from the configuration.
+    """
+    projection = getattr(bilm.token_encoder, "projection", None)
+    if projection is not None and (projection.lora_enabled or projection.quantization_mode):
+        raise ValueError(
+            "A biLM with quantized or LoRA weights (`quantize`, `enable_lora`) cannot be saved, "
+            "copied or exported. Use the biLM as it was loaded."
+        )
 
 
 def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:

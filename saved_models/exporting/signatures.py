@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.bilm import BiLM, copied_bilm
+from elmo_tf.models.bilm import BiLM, copied_bilm, refuse_adapted
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.processors import PRECISIONS
 from elmo_tf.text.inputs import (
@@ -225,6 +225,7 @@ def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], b
             f"A BiLM or an Elmo can be exported. Received: {source!r} "
             f"(of type {type(source).__name__})."
         )
+    refuse_adapted(bilm)
     if bilm.stateful:
         raise ValueError(
             "A stateful biLM cannot be exported: a server would mix up the texts of its clients. "

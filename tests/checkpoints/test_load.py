@@ -50,6 +50,7 @@ def check(bilm, layers):
         ("elmo_2x1024_128_options.json", "elmo_2x1024_128_weights.hdf5"),
         ("options.json", "model.hdf5"),
         ("options.json", "lm_weights.hdf5"),
+        ("options.json", "weights.h5"),
         ("options.json", "elmo_ru.hdf5"),  # no other file can be the weights
     ],
 )

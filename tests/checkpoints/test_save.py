@@ -10,8 +10,9 @@ from safetensors.numpy import load_file
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.checkpoints.published import save_language_model
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.bilm import copied_bilm, model_digest
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.saved_models.exporting.signatures import Exported
 from nested_arrays import assert_close
 from reference import checkpoint
 
@@ -73,6 +74,19 @@ def test_unknown_formats_and_values_beyond_the_range_are_refused(tmp_path, fresh
         with pytest.raises(ValueError, match=message):
             save_bilm(bilm, tmp_path, **arguments)
     save_bilm(bilm, tmp_path)
+
+
+@pytest.mark.parametrize("change", ["quantize", "enable_lora"])
+def test_quantized_and_adapted_weights_are_refused(tmp_path, fresh_bilm, change):
+    bilm = fresh_bilm()
+    getattr(bilm.token_encoder.projection, change)("int8" if change == "quantize" else 2)
+
+    for use in (lambda: save_bilm(bilm, tmp_path), lambda: copied_bilm(bilm, "bfloat16")):
+        with pytest.raises(ValueError, match=r"quantized or LoRA weights .* cannot be saved"):
+            use()
+    with pytest.raises(ValueError, match="or exported"):
+        Exported(bilm)
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())

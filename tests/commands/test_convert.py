@@ -1,7 +1,9 @@
 """The command `elmo-tf convert`."""
 
+import re
 import shutil
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -25,6 +27,31 @@ def test_convert_writes_the_same_weights(command, checkpoint_directory, extra, f
     expected = load_bilm(checkpoint_directory).get_weights()
     for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
         np.testing.assert_array_equal(array, wanted)
+
+
+# After an error of HDF5, this process could not read other files.
+@pytest.mark.parametrize("words", ["convert --format safetensors", "export"])
+def test_a_full_disk_is_named_and_nothing_is_left(
+    command, checkpoint_directory, files_limited_to, words
+):
+    name, *options = words.split()
+    with files_limited_to(4_000):
+        status, _, log = command(name, checkpoint_directory, "a/new", *options)
+
+    assert status == 1
+    assert re.search(r"elmo-tf: Cannot write \S+/a/new\S*: File too large\.$", log.strip())
+    assert not Path("a").exists()
+
+
+def test_an_array_that_the_memory_does_not_hold_is_named(
+    command, checkpoint_directory, monkeypatch
+):
+    monkeypatch.setattr("h5py.Dataset.__getitem__", MagicMock(side_effect=MemoryError))
+
+    _, _, log = command("convert", checkpoint_directory, "new")
+
+    expected = r"Out of memory: `char_embed` of \S+weights.hdf5 needs more memory than there is"
+    assert re.search(expected, log)
 
 
 def test_convert_saves_the_state_of_a_warm_start(command, checkpoint_directory):
