@@ -28,20 +28,13 @@ _LSTM_DEFAULTS = {
     "proj_clip": None,
     "use_skip_connections": False,
 }
-# Training options that the original writes to options.json; they do not affect the vectors.
-_TRAINING_OPTIONS = frozenset(
-    {
-        *("all_clip_norm_val", "batch_size", "dropout", "learning_rate", "n_epochs", "n_gpus"),
-        *("n_negative_samples_batch", "n_train_tokens", "sample_softmax", "unroll_steps"),
-    }
-)
 
 
 def _known(config_class: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that a class has, as the original reads them: it ignores unknown keys."""
+    """The options of a class. As in the original, others are ignored: most are of training."""
     fields = config_class.__pydantic_fields__
     names = {*fields, *(field.alias for field in fields.values())}
-    others = sorted(given.keys() - names - _TRAINING_OPTIONS)
+    others = sorted(given.keys() - names)
     if others:
         shown = ", ".join(map(repr, others[:9]))[:300]
         warn_once(f"options: {shown}", "Unknown keys of options.json are ignored: %s.", shown)

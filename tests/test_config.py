@@ -86,7 +86,7 @@ def test_options_that_change_no_vectors_are_not_kept(options):
 
 
 def test_unknown_options_are_ignored_with_one_warning(caplog):
-    options = {**changed("lstm.reverse", True), "_comment": "", "optimizer": None, "batch_size": 3}
+    options = {**changed("lstm.reverse", True), "_comment": "", "optimizer": None}
     options["char_cnn"] |= {"n_highway": None, "embedding": {"dim": 16, "l2": 0}}
 
     for _ in range(2):

@@ -267,28 +267,26 @@ def unpack(archive: Path, folder: str | os.PathLike) -> None:
             filter lets some of them lead outside (its issue 135034).
     """
     damage = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError)
-    limit = _MAX_EXPANSION * archive.stat().st_size
     try:
         if _start(archive) == _GZIP:
             with tarfile.open(archive, "r:gz") as opened:
+                size = 0
                 for member in opened:
                     if not (member.isreg() or member.isdir()):
                         raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
-                    limit = _reduced(limit, member.size)
+                    _check_size(archive, size := size + member.size)
                 opened.extractall(folder, filter="data")
         else:
             with zipfile.ZipFile(archive) as opened:
-                for entry in opened.infolist():
-                    limit = _reduced(limit, entry.file_size)
+                _check_size(archive, sum(entry.file_size for entry in opened.infolist()))
                 opened.extractall(folder)
     except damage as error:  # RuntimeError: of an encrypted zip file
         raise ValueError(f"Cannot unpack {archive}: {error}") from None
 
 
-def _reduced(limit: int, size: int) -> int:
-    if size > limit:
+def _check_size(archive: Path, size: int) -> None:
+    if size > _MAX_EXPANSION * archive.stat().st_size:
         raise OSError(f"its files are more than {_MAX_EXPANSION} times as large as it")
-    return limit - size
 
 
 def _start(path: Path) -> bytes:

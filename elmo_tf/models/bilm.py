@@ -381,11 +381,7 @@ class BiLM(keras.Model):
 
 
 def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:
-    """Returns a copy of a biLM, with its own weights and another Keras dtype policy.
-
-    Raises:
-        ValueError: see `refuse_adapted`.
-    """
+    """Returns a copy of a biLM, with its own weights and another Keras dtype policy."""
     refuse_adapted(bilm)
     copy = BiLM.from_config({**bilm.get_config(), "dtype": dtype})
     for target, source in zip(copy.weights, bilm.weights, strict=True):
@@ -394,10 +390,7 @@ def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:
 
 
 def refuse_adapted(bilm: BiLM) -> None:
-    """Raises `ValueError` if Keras has quantized a biLM or added LoRA weights to it.
-
-    Its weights are then others than those of a biLM that is built from the configuration.
-    """
+    """Raises `ValueError` if Keras's `quantize` or `enable_lora` has changed the weights."""
     projection = getattr(bilm.token_encoder, "projection", None)
     if projection is not None and (projection.lora_enabled or projection.quantization_mode):
         raise ValueError(

@@ -158,25 +158,22 @@ class Vocabulary:
 def read_vocabulary(
     path: str | os.PathLike, num_rows: int | None = None
 ) -> tuple[Vocabulary, list[int]]:
-    """Reads the vocabulary of an existing checkpoint as the original does.
+    """Reads the vocabulary of a checkpoint as the original does.
 
-    Lines are stripped, and a line `!!!MAXTERMID` is skipped. `<S>`, `</S>` and `<UNK>` may be on
-    any line. Of equal lines, the last one counts. The others, and empty lines, keep their rows,
-    because the softmax sums over them, with a remark that makes them different from all tokens.
+    Lines are stripped, a line `!!!MAXTERMID` is skipped, and `<S>`, `</S>` and `<UNK>` may be on
+    any line. The last of equal lines counts. The others, and empty lines, have rows that no token
+    reads but the softmax sums over: they get a remark.
 
     Args:
         path: the file.
-        num_rows: rows of the checkpoint's tables. Empty lines at the end have no row unless the
-            tables are as long.
+        num_rows: rows of the checkpoint's tables, which decide on empty lines at the end.
 
     Returns:
-        The vocabulary, and for each of its tokens the row in the tables of the checkpoint.
+        The vocabulary, and the row of each of its tokens in these tables.
 
     Raises:
         ValueError: `<S>`, `</S>` or `<UNK>` is missing.
         OSError: the file cannot be read.
-
-    Source: `Vocabulary` of the original.
     """
     lines = [line.strip() for line in read_lines(path)]
     lines = [line for line in lines if line != _SKIPPED]
