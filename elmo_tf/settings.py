@@ -109,11 +109,13 @@ class RunSettings:
         RECORD: name of the record's file.
         EXCLUSIVE: pairs of settings that exclude each other.
         CHANGEABLE: settings that may change when a run is resumed.
+        ABSENT: values of settings that records of earlier versions lack.
     """
 
     RECORD: ClassVar[str]
     EXCLUSIVE: ClassVar[tuple[tuple[str, str], ...]]
     CHANGEABLE: ClassVar[tuple[str, ...]]
+    ABSENT: ClassVar[Mapping[str, Any]] = {}
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -126,7 +128,7 @@ class RunSettings:
         if not settings.get("resume") or not settings.get("workdir") or not path.is_file():
             return given
         recorded = read_record(path)["settings"]
-        recorded = {name: value for name, value in recorded.items() if name in fields}
+        recorded = cls.ABSENT | {name: recorded[name] for name in recorded if name in fields}
         for first, second in cls.EXCLUSIVE:
             # What is given replaces the other's record. The recorded options are of the preset.
             if settings.get(second):

@@ -31,6 +31,7 @@ RECIPES = {
         "schedule": "cosine",
         "warmup_steps": 200,
         "dropout": 0.0,
+        "reset_states": 0.02,
     },
     "paper": {
         "batch_size": 128,
@@ -38,6 +39,7 @@ RECIPES = {
         "schedule": "constant",
         "warmup_steps": 0,
         "dropout": 0.1,
+        "reset_states": 0.0,
     },
 }
 
@@ -68,9 +70,9 @@ class PretrainConfig(RunSettings):
         word_input: read tokens from an embedding table instead of characters.
         tie_softmax: with word_input: use one table for input and softmax.
         forward_only: train the forward direction only.
-        recipe: defaults of batch_size, optimizer, schedule, warmup_steps and dropout: default suits
-            one machine (32, adamw, cosine, 200, 0), paper has the published values (128, adagrad,
-            constant, 0, 0.1).
+        recipe: defaults of batch_size, optimizer, schedule, warmup_steps, dropout and reset_states:
+            default suits one machine (32, adamw, cosine, 200, 0, 0.02), paper has the published
+            values (128, adagrad, constant, 0, 0.1, 0).
         steps: total number of steps, including those before a resume; by default by epochs.
         epochs: number of passes through the corpus, above 0; may be a fraction; by default 10,
             without steps.
@@ -88,6 +90,8 @@ class PretrainConfig(RunSettings):
         weight_decay: weight decay of the optimizer adamw, at least 0; each step shrinks the weights
             by the learning rate times this share.
         dropout: dropout rate of the biLM, from 0 to below 1; by default that of the recipe.
+        reset_states: share of the batch rows whose LSTM states are reset to zeros at each step, as
+            before a sentence that is embedded; by default that of the recipe.
         clip_norm: maximum of the global gradient norm, above 0; larger gradients are scaled down.
         ema: evaluate and save a moving average of the weights, with at most this decay per step,
             such as 0.999; 0 for none.
@@ -119,6 +123,7 @@ class PretrainConfig(RunSettings):
         ("steps", "epochs"),
         ("resume", "overwrite"),
     )
+    ABSENT: ClassVar = {"reset_states": 0.0}
     # May change when a run is resumed; but not the contents of the text, see `check_corpus`, nor
     # the shape of the biLM.
     CHANGEABLE: ClassVar = (
@@ -150,6 +155,7 @@ class PretrainConfig(RunSettings):
     warmup_steps: Natural | None = None
     weight_decay: NonNegative = 0.0
     dropout: Rate | None = None
+    reset_states: Rate | None = None
     clip_norm: Positive = 10.0
     ema: Rate = 0.0
     precision: Literal["float32", "mixed_bfloat16"] = "float32"

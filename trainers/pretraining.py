@@ -152,6 +152,7 @@ def _build(
             dropout=config.dropout,
             clip_norm=config.clip_norm,
             seed=config.seed,
+            reset_states=config.reset_states,
             ema=config.ema,
             cluster=cluster,
         )

@@ -11,8 +11,8 @@ from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.optimizers import RowOptimizer, WeightAverage, clip_by_global_norm
 
 _fold_in = tf.random.experimental.stateless_fold_in
-# Folded into the seed of a step, so that dropout and sampling draw different numbers.
-_DROPOUT, _NEGATIVES = range(2)
+# Folded into the seed of a step, so that all draw different numbers.
+_DROPOUT, _NEGATIVES, _RESETS = range(3)
 # A gradient whose norm exceeds the running norm by this factor is replaced by zero.
 _OUTLIER = 10
 _MEASURED_STEPS = 100  # before the first limit: norms rise at the beginning of a run
@@ -40,6 +40,8 @@ class TrainStep:
         dropout: float, 0 to below 1.
         clip_norm: float > 0.
         seed: int. With the step and the replica, it determines all random numbers.
+        reset_states: float, 0 to below 1. Share of the rows whose states are reset to zeros.
+            Defaults to 0.
         ema: float, 0 to below 1. Decay of the moving average of the weights. Defaults to 0, no
             average.
         cluster: a `Cluster`. Defaults to one replica.
@@ -55,6 +57,7 @@ class TrainStep:
         dropout: float,
         clip_norm: float,
         seed: int,
+        reset_states: float = 0.0,
         ema: float = 0.0,
         cluster: Cluster | None = None,
     ):
@@ -63,6 +66,7 @@ class TrainStep:
         self.dropout = dropout
         self.clip_norm = clip_norm
         self.seed = seed
+        self.reset_states = reset_states
         self.cluster = cluster or Cluster(tf.distribute.get_strategy())
         shared = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
         self.step = tf.Variable(0, dtype=tf.int64, name="step", **shared)
@@ -168,6 +172,13 @@ class TrainStep:
             return tf.nn.experimental.stateless_dropout(inputs, self.dropout, seed=call_seed)
 
         states = tf.nest.map_structure(tf.identity, self.states)
+        if self.reset_states:
+            rows = tf.shape(inputs)[1], 1
+            drawn = tf.random.stateless_uniform(rows, _fold_in(seed, _RESETS))
+            is_kept = drawn >= self.reset_states
+            states = tf.nest.map_structure(
+                lambda state: tf.where(is_kept, state, tf.zeros_like(state)), states
+            )
         outputs, states = self.model.top_layer_outputs(
             inputs, states, dropout if self.dropout else None, training=True
         )

@@ -54,10 +54,10 @@ def test_the_shape_depends_on_preset_options_and_kind_of_input(
 
 
 def test_a_recipe_sets_the_defaults_of_other_settings():
-    names = ("optimizer", "batch_size", "schedule", "warmup_steps", "dropout")
+    names = ("optimizer", "batch_size", "schedule", "warmup_steps", "dropout", "reset_states")
     for recipe, values in (
-        ("default", ("adamw", 32, "cosine", 200, 0.0)),
-        ("paper", ("adagrad", 128, "constant", 0, 0.1)),
+        ("default", ("adamw", 32, "cosine", 200, 0.0, 0.02)),
+        ("paper", ("adagrad", 128, "constant", 0, 0.1, 0.0)),
     ):
         config = PretrainConfig(**NEEDED, recipe=recipe)
         assert tuple(getattr(config, name) for name in names) == values
@@ -113,3 +113,7 @@ def test_a_resumed_run_has_the_settings_and_shape_of_its_record(tmp_path):
     other = PretrainConfig(workdir=tmp_path, preset="tiny", epochs=2, resume=True)
     assert (other.preset, other.options) == ("tiny", None)
     assert (other.steps, other.epochs) == (None, 2)
+    assert resumed.reset_states == 0.02
+    del record["settings"]["reset_states"]  # as in earlier versions, which reset none
+    (tmp_path / "training.json").write_text(json.dumps(record))
+    assert PretrainConfig(workdir=tmp_path, resume=True).reset_states == 0

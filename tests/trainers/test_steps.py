@@ -29,13 +29,13 @@ def windows(text):
 def new_step(text, settings):
     """Creates a `TrainStep`; without dropout and with all negatives, it is deterministic."""
 
-    def create(dropout=0.0, clip_norm=10.0, num_sampled=1000, optimizer=None):
+    def create(dropout=0.0, clip_norm=10.0, num_sampled=1000, optimizer=None, reset_states=0.0):
         keras.utils.set_random_seed(7)
         vocabulary = Vocabulary.load(text / "vocab.txt")
         config = BiLMConfig.from_options(settings["options"])
         model = LanguageModel.create(config, vocabulary, num_sampled)
         optimizer = optimizer or Adagrad(0.2)
-        return TrainStep(model, optimizer, NUM_ROWS, dropout, clip_norm, 3)
+        return TrainStep(model, optimizer, NUM_ROWS, dropout, clip_norm, 3, reset_states)
 
     return create
 
@@ -58,6 +58,27 @@ def test_states_are_carried_from_window_to_window(new_step, windows):
     for name in ("forward", "backward"):
         assert np.mean([each[name] for each in losses]) == pytest.approx(expected[name], rel=1e-5)
     assert_close(short.states, whole.states, atol=1e-5)
+
+
+def test_a_share_of_the_rows_is_reset_in_both_directions(new_step, windows, monkeypatch):
+    step, read = new_step(reset_states=0.4), []
+    outputs_of = step.model.top_layer_outputs
+
+    def watched(inputs, states, *others, **kwargs):
+        read.append([state.numpy() for state in tf.nest.flatten(states)])
+        return outputs_of(inputs, states, *others, **kwargs)
+
+    monkeypatch.setattr(step.model, "top_layer_outputs", watched)
+    for _ in range(40):
+        for state in tf.nest.flatten(step.states):
+            state.assign(tf.ones_like(state))
+        step(*windows[0])
+
+    is_zero = [[(state == 0).all(axis=1) for state in states] for states in read]
+    is_one = [[(state == 1).all(axis=1) for state in states] for states in read]
+    np.testing.assert_array_equal(is_zero, np.logical_not(is_one))
+    np.testing.assert_array_equal(is_zero, np.array(is_zero)[:, :1].repeat(len(is_zero[0]), 1))
+    assert 0.25 < np.mean(is_zero) < 0.55
 
 
 def test_dropout_and_negatives_differ_from_step_to_step(new_step, windows):
