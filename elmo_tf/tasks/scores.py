@@ -62,10 +62,14 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
         precision, recall and F1 of each label; and "confusion", for each gold label the counts of
         the labels that are predicted for it.
     """
-    pairs = [({_Label(a)}, {_Label(b)}) for a, b in zip(gold, predicted, strict=True)]
-    labels = _scores_of_labels(_counts_by_label(pairs), "examples")["types"]
+    pairs = Counter(zip(gold, predicted, strict=True))
+    of_gold, of_predicted = Counter(gold), Counter(predicted)
+    labels = {
+        label: _scores(pairs[label, label], of_gold[label], of_predicted[label], name="examples")
+        for label in sorted(of_gold | of_predicted)
+    }
     confusion: dict[str, dict[str, int]] = {}
-    for (label, other), count in sorted(Counter(zip(gold, predicted, strict=True)).items()):
+    for (label, other), count in sorted(pairs.items()):
         confusion.setdefault(label, {})[other] = count
     return {
         "accuracy": _accuracy(gold, predicted),
@@ -74,10 +78,6 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
         "labels": labels,
         "confusion": confusion,
     }
-
-
-class _Label(NamedTuple):
-    label: str
 
 
 def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:

@@ -162,13 +162,9 @@ def read_sentiment(
 
 
 def read_trees(path: str | os.PathLike) -> Iterator[tuple[int, list[LabeledText]]]:
-    r"""Reads one tree per line, such as `(3 (2 The) (4 (3 best) (2 film)))`.
+    r"""Reads one tree per line, such as `(3 (2 The) (4 (3 best) (2 film)))`; skips empty lines.
 
-    The escapes of the Penn Treebank are undone: `-LRB-` is `(`, and `\/` is `/`. Empty lines are
-    skipped.
-
-    Args:
-        path: `.gz` is decompressed.
+    The escapes of the Penn Treebank are undone: `-LRB-` is `(`, and `\/` is `/`.
 
     Yields:
         The line number from 1, and all phrases of the tree: the sentence first, and each phrase
