@@ -61,7 +61,7 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """
     with open(path, "rb") as file:
         try:
-            if not zipfile.is_zipfile(file):
+            if file.read(2) != b"PK":  # of a zip file, even if it is truncated
                 return _read_legacy(file)
             with zipfile.ZipFile(file) as archive:
                 return _read_archive(archive)

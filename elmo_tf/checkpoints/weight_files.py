@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -109,8 +108,8 @@ def _rules_of(
                 continue
             raise _misfit(path, f"the file lacks `{name}`")
         shape = tuple(shapes[name])
-        sizes = itertools.zip_longest(shape, rule.shape, fillvalue=-1)
-        if not all(wanted in (size, None) for size, wanted in sizes):
+        fits = (wanted in (size, None) for size, wanted in zip(shape, rule.shape, strict=False))
+        if len(shape) != len(rule.shape) or not all(fits):
             expected = str(rule.shape).replace("None", "any")
             raise ValueError(
                 f"Cannot load `{name}` into {', '.join(f'`{n}`' for n in rule.variables)}: "

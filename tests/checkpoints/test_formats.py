@@ -116,10 +116,14 @@ def test_a_converted_checkpoint_has_the_same_weights_and_vectors(loaded, tmp_pat
     [
         (lambda array: None, "does not fit the model: the file lacks `{}`. Were "),
         (lambda array: array.T.copy(), "Cannot load `{}` into .* has .*, the model expects"),
+        (
+            lambda array: array[..., None],
+            "Cannot load `{}` into .* has .*, 1\\), the model expects",
+        ),
         (lambda array: np.full_like(array, np.nan), r"`{}` in .* has NaN or infinite .*: (\d+) of"),
         (lambda array: array * np.float32(np.inf), "`{}` in .* has NaN or infinite values"),
     ],
-    ids=["missing", "transposed", "NaN", "infinite"],
+    ids=["missing", "transposed", "another axis", "NaN", "infinite"],
 )
 def test_the_error_names_a_wrong_array(kind, tmp_path, change, message):
     arrays = kind.arrays()
