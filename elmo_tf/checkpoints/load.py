@@ -31,7 +31,6 @@ from elmo_tf.checkpoints.tf1 import TF1Checkpoint
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.vocabulary import Vocabulary
 
 _WEB = ("http://", "https://")
 
@@ -134,12 +133,6 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         )
     with open_checkpoint(directory) as checkpoint:
         return checkpoint.language_model()
-
-
-def load_vocabulary(path: Source) -> Vocabulary | None:
-    """Returns the vocabulary of a checkpoint, or None. `path`: see `load_bilm`."""
-    with open_checkpoint(path) as checkpoint:
-        return checkpoint.vocabulary()
 
 
 def known_characters(bilm: BiLM, source: object) -> frozenset[str]:

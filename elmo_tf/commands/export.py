@@ -27,14 +27,15 @@ def export(
         warmup: text file; TF Serving embeds its first sentences when it loads the model, so that
             the first requests are fast.
     """
-    from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
+    from elmo_tf.checkpoints.load import open_checkpoint
     from elmo_tf.saved_models.exporting.export import export
     from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
 
     first = _sentences(warmup) if warmup else ()
-    vocabulary = load_vocabulary(checkpoint)
+    with open_checkpoint(checkpoint) as opened:
+        vocabulary, bilm = opened.vocabulary(), opened.bilm()
     path = export(
-        load_bilm(checkpoint),
+        bilm,
         directory,
         version,
         overwrite,

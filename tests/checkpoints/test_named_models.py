@@ -7,7 +7,7 @@ import pytest
 
 from elmo_tf import load_bilm
 from elmo_tf.checkpoints import named_models
-from elmo_tf.checkpoints.load import load_language_model, load_vocabulary
+from elmo_tf.checkpoints.load import load_language_model, open_checkpoint
 from elmo_tf.checkpoints.named_models import MODELS
 from elmo_tf.models.bilm import model_digest
 
@@ -40,7 +40,8 @@ def test_a_published_model_is_downloaded_once(published, cache, bilm, name):
     for file in files:
         file.unlink()
     assert model_digest(load_bilm(name)) == model_digest(bilm)
-    assert load_vocabulary(name) is None
+    with open_checkpoint(name) as checkpoint:
+        assert checkpoint.vocabulary() is None
     names = {file.name for file in files}
     assert {file.name for file in (cache / name).iterdir()} == names
 
@@ -89,7 +90,8 @@ def test_models_of_the_nlpl_repository_are_loaded_by_number(
     nlpl({**files, "vocab.txt": "<S>\n</S>\n<UNK>\nthe\n", "meta.json": "{}"})
 
     assert model_digest(load_bilm("nlpl-212")) == model_digest(bilm)
-    assert load_vocabulary("nlpl-212").tokens[-1] == "the"
+    with open_checkpoint("nlpl-212") as checkpoint:
+        assert checkpoint.vocabulary().tokens[-1] == "the"
     assert [path.name for path in cache.iterdir()] == ["nlpl-212"]
     shutil.rmtree(cache)
     nlpl({"meta.json": "[]", "model.bin": "0"})
