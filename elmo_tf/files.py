@@ -102,9 +102,11 @@ def atomic_directory(
 def _explain_full_disk(error: BaseException | None, path: Path) -> None:
     """Raises `OSError` with the name of an output if an error, of any library, is a full disk."""
     while error is not None:
-        for text in map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)):
-            if text in str(error):
-                raise OSError(f"Cannot write {path}: {text}.") from None
+        for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            if (text := os.strerror(number)) in str(error):
+                explained = OSError(f"Cannot write {path}: {text}.")
+                explained.errno = number
+                raise explained from None
         error = error.__context__
 
 
