@@ -35,7 +35,8 @@ from elmo_tf.checkpoints.weight_files import (
 from elmo_tf.config import NUM_CHARACTERS, BiLMConfig
 from elmo_tf.files import write_json
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
-from elmo_tf.models.bilm import BiLM, refuse_adapted
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import refuse_adapted
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 

@@ -27,7 +27,7 @@ from elmo_tf.embedding.vectors import (
     unit_vectors,
 )
 from elmo_tf.logs import progress
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 from elmo_tf.processors import (
     PRECISIONS,
     is_forked,

@@ -12,7 +12,8 @@ import tensorflow as tf
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import LAYERS
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.bilm import BiLM, copied_bilm
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.processors import PRECISIONS
 from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized

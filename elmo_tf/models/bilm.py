@@ -1,7 +1,5 @@
 """TokenEncoder ─► BiLM: the layers of a forward and a backward language model."""
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -378,34 +376,3 @@ class BiLM(keras.Model):
         bilm = cls(**config)
         bilm.trainable = trainable  # as an argument, it would not freeze the layers within
         return bilm
-
-
-def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:
-    """Returns a copy of a biLM, with its own weights and another Keras dtype policy."""
-    refuse_adapted(bilm)
-    copy = BiLM.from_config({**bilm.get_config(), "dtype": dtype})
-    for target, source in zip(copy.weights, bilm.weights, strict=True):
-        target.assign(source)
-    return copy
-
-
-def refuse_adapted(bilm: BiLM) -> None:
-    """Raises `ValueError` if Keras's `quantize` or `enable_lora` has changed the weights."""
-    projection = getattr(bilm.token_encoder, "projection", None)
-    if projection is not None and (projection.lora_enabled or projection.quantization_mode):
-        raise ValueError(
-            "A biLM with quantized or LoRA weights (`quantize`, `enable_lora`) cannot be saved, "
-            "copied or exported. Use the biLM as it was loaded."
-        )
-
-
-def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
-    """Returns the SHA-256 digest of the shape, vocabulary and weights of a biLM and of `others`."""
-    digest = hashlib.sha256(json.dumps(bilm.config.to_options()).encode())
-    if bilm.vocabulary is not None:  # of a biLM that reads tokens
-        digest.update(json.dumps(bilm.vocabulary.tokens).encode())
-    if bilm.lexicon is not None:
-        digest.update(bilm.lexicon.digest())
-    for weight in [*bilm.weights, *others]:
-        digest.update(weight.numpy().tobytes())
-    return digest.hexdigest()

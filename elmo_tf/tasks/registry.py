@@ -7,7 +7,8 @@ from pathlib import Path
 
 import keras
 
-from elmo_tf.models.bilm import BiLM, model_digest
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import model_digest
 from elmo_tf.settings import read_record
 from elmo_tf.tasks.classification import Classification, Sentiment
 from elmo_tf.tasks.config import MODEL_FILE, RECORD_FILE, TaskConfig

@@ -9,7 +9,8 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.models.bilm import BiLM, model_digest
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import model_digest
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.text_model import NO_TAG, TextModel
 from elmo_tf.tasks.token_vectors import TokenVectors

@@ -6,7 +6,8 @@ from typing import Any
 import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.bilm import BiLM, copied_bilm, refuse_adapted
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import copied_bilm, refuse_adapted
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.processors import PRECISIONS
 from elmo_tf.text.inputs import (

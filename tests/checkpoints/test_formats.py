@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from elmo_tf import load_bilm, save_bilm
 from elmo_tf.checkpoints.load import CHECKPOINT_FORMATS
 from elmo_tf.checkpoints.weight_files import variables_by_path
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 from reference import checkpoint, manylangs, tf1_training
 from torch_files import legacy_file, zip_file
 

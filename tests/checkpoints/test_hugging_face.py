@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub.utils import filter_repo_objects
 
 from elmo_tf import load_bilm, load_language_model, save_bilm
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 
 NAME = "owner/elmo-xx"
 

@@ -12,7 +12,7 @@ import elmo_tf
 from elmo_tf import Embedder, LSTMConfig, load_bilm, save_bilm
 from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import load_config
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 from elmo_tf.saved_models.exporting.export import export
 from reference import manylangs as reference
 from torch_files import legacy_file

@@ -9,7 +9,7 @@ from elmo_tf import load_bilm
 from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import load_language_model, open_checkpoint
 from elmo_tf.checkpoints.named_models import MODELS
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 
 
 @pytest.fixture

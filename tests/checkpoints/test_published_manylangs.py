@@ -8,7 +8,7 @@ import pytest
 
 from development_data import shared
 from elmo_tf import Embedder, load_bilm
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 
 MODELS = ("word_char", "char_only")
 # These sentences have an empty token or no tokens, which elmo_tf does not read.

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.checkpoints.published import save_language_model
-from elmo_tf.models.bilm import copied_bilm, model_digest
+from elmo_tf.models.copies import copied_bilm, model_digest
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.saved_models.exporting.signatures import Exported
 from nested_arrays import assert_close

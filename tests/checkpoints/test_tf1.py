@@ -9,7 +9,7 @@ from elmo_tf.checkpoints.load import load_config, load_language_model
 from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.evaluation.perplexity import perplexity
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 from reference import bilm as reference_bilm
 from reference import tf1_training
 from reference.softmax import full_loss

@@ -8,7 +8,7 @@ from elmo_inputs import MASK, SENTENCES, TOKENS, WIDTH, set_mix
 
 from elmo_tf import Elmo, char_ids
 from elmo_tf.layers import MeanOverTokens
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 from nested_arrays import assert_close
 
 

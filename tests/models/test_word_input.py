@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, LSTMConfig, Vocabulary
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import LMWindows
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from elmo_tf.models.bilm import BiLM, copied_bilm
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import copied_bilm
 from elmo_tf.tasks import Ensemble
 from task_models import SENTENCES, every_model, new_model, some_inputs, with_random_weights
 

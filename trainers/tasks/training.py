@@ -20,7 +20,7 @@ from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.files import atomic_file
 from elmo_tf.logs import progress
-from elmo_tf.models.bilm import model_digest
+from elmo_tf.models.copies import model_digest
 from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.classification.model import balanced_weights
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER, TaskConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.models.bilm import copied_bilm
+from elmo_tf.models.copies import copied_bilm
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
 from elmo_tf.tasks import Ensemble, PropositionTagger
