@@ -38,9 +38,7 @@ from elmo_tf.processors import (
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.counting import KnownText, TextCount, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
-
-OUTPUTS = ("sentence", "token")
+from elmo_tf.text.tokenizers import LanguageTokenizer, Tokenizer
 
 # Maximum memory for the vectors of long sentences that are read ahead, in bytes.
 _GROUP_MEMORY = 2**29
@@ -101,7 +99,7 @@ class Embedder:
         check_layers(layers)
         refuse_fork()
         share_cores_for_embedding()
-        self.tokenizer = tokenizer_of(tokenizer)
+        self.tokenizer = LanguageTokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.layers = layers
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
@@ -163,8 +161,8 @@ class Embedder:
             >>> embedder.encode(["The bank raised its rates .", "I like it ."]).shape
             (2, 384)
         """
-        if output not in OUTPUTS:
-            raise ValueError(f"`output` must be one of {', '.join(OUTPUTS)}. Received: {output!r}")
+        if output not in ("sentence", "token"):
+            raise ValueError(f"`output` must be one of sentence, token. Received: {output!r}")
         is_single = isinstance(sentences, str | bytes)
         batch = list(token_lists([sentences] if is_single else sentences, keep_text=True))
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar

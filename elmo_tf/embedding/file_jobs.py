@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +28,6 @@ from elmo_tf.logs import progress, progress_over
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import check_regular_file
 from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader
-from elmo_tf.text.tokenizers import name_of
 
 # Added to the name of the output, for the folder of unfinished work and the tokens of raw text.
 _UNFINISHED, _TOKENS = ".unfinished", ".tokens.jsonl"
@@ -70,7 +70,7 @@ def embed_file(
         **embedder.settings(),
     }
     if embedder.tokenizer is not None:
-        settings["tokenizer"] = name_of(embedder.tokenizer)
+        settings["tokenizer"] = re.sub(" at 0x[0-9a-f]+", "", repr(embedder.tokenizer))
     with unfinished_folder(output, settings, overwrite) as shards:
         count = _count(embedder, read())
         groups = functools.partial(_groups, embedder, read, shards, vector_file.shard_suffix)

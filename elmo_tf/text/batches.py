@@ -65,19 +65,13 @@ def packed_rows(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """
     most_rows = min(max(batch_tokens // _LEAST_WINDOW, 1), _MOST_ROWS)
     width = max(-(-sum(lengths) // most_rows), *lengths, 1)
-    indices: dict[int, list[int]] = {}  # by length
-    for index in reversed(range(len(lengths))):
-        indices.setdefault(lengths[index], []).append(index)
-    left = sorted(indices)
+    left = sorted((length, -index) for index, length in enumerate(lengths))
     rows: list[tuple[int, list[int]]] = []
     while left:
         row, space = [], width
-        while left and left[0] <= space:
-            place = bisect.bisect_right(left, space) - 1
-            length = left[place]
-            row.append(indices[length].pop())
-            if not indices[length]:
-                del left[place]
+        while left and left[0][0] <= space:
+            length, index = left.pop(bisect.bisect(left, (space, 0)) - 1)
+            row.append(-index)
             space -= length
         rows.append((space, row))
     return [row for _, row in sorted(rows, key=operator.itemgetter(0))]
@@ -86,8 +80,7 @@ def packed_rows(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
 def windows(widths: Sequence[int], batch_tokens: int) -> Iterator[tuple[slice, int]]:
     """Divides rows into windows of about `batch_tokens` tokens.
 
-    Yields the tokens of each window, and its number of rows: a multiple of 8 if it is larger, so
-    that TensorFlow prepares its kernels for few shapes.
+    Yields the tokens of each window, and its number of rows, a multiple of 8 if it is larger.
 
     Args:
         widths: number of tokens of each row, the longest first.

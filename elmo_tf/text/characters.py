@@ -9,13 +9,6 @@ import tensorflow as tf
 
 from elmo_tf.text.reading import encode
 
-# 0 marks padding tokens, and byte b has id b + 1.
-BOS = 257
-EOS = 258
-BEGIN_WORD = 259
-END_WORD = 260
-PAD = 261
-
 DEFAULT_MAX_CHARS = 50
 
 
@@ -74,8 +67,9 @@ class Spelling(abc.ABC):
 class _Bytes(Spelling):
     """UTF-8 bytes, as in the published English checkpoints."""
 
-    num_characters = PAD
-    begin_word, end_word, bos, eos, pad = BEGIN_WORD, END_WORD, BOS, EOS, PAD
+    num_characters = 261
+    # 0 marks padding tokens, and byte b has id b + 1.
+    bos, eos, begin_word, end_word, pad = range(257, 262)
 
     def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
         # NUL is a valid byte, so the length, not the value, determines the padding.
@@ -89,8 +83,8 @@ BYTES = _Bytes()
 def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.RaggedTensor:
     """Converts tokens to the ids that a character CNN of bytes reads.
 
-    The ids of a token are `BEGIN_WORD, bytes[:max_chars - 2], END_WORD, PAD, PAD, …`. For a
-    biLM with a `Lexicon` use `BiLM.char_ids`.
+    The ids of a token are `259, bytes[:max_chars - 2], 260, 261, 261, …`, where 259 and 260 mark
+    the ends of the word. For a biLM with a `Lexicon` use `BiLM.char_ids`.
 
     Args:
         tokens: strings of any shape: a `str`, nested lists, a tensor or a ragged tensor. Python

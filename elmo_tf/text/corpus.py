@@ -38,8 +38,6 @@ _MAX_CORRELATION, _FEWEST_TYPES = -0.25, 100
 def read_sentences(files: Iterable[TextSource], format: str | None = None) -> Iterator[list[str]]:
     """Yields the tokens of each line, without empty lines; splits lines of over 10,000 tokens.
 
-    Memory is needed for a single line.
-
     For `format` and errors, see `sentence_lines`.
     """
     for file in files:
@@ -117,26 +115,9 @@ Sentence = tuple[bytes, int]
 
 
 def sentences_of(lines: list[bytes]) -> list[Sentence]:
-    """The sentences that `read_sentences` yields for lines, as `Sentence`s."""
-    text, counts = _count_tokens(lines)
-    sentences = []
-    for line, count in zip(text.split(b"\n"), counts, strict=True):
-        if count <= MAX_SENTENCE_TOKENS:
-            if count:
-                sentences.append((line, count + 1))
-            continue
-        tokens = line.split()
-        for start in range(0, count, MAX_SENTENCE_TOKENS):
-            part = tokens[start : start + MAX_SENTENCE_TOKENS]
-            sentences.append((b" ".join(part), len(part) + 1))
-    return sentences
+    """The sentences that `read_sentences` yields for lines of UTF-8, as `Sentence`s.
 
-
-def _count_tokens(lines: list[bytes]) -> tuple[bytes, list[int]]:
-    """Counts the tokens of lines of UTF-8, without splitting them.
-
-    Returns the lines, joined by newlines, with spaces as the only whitespace; and the number of
-    tokens of each line, as `str.split()` finds them.
+    Lines are not split, which takes longer than counting their tokens.
     """
     lines = [line if line.isascii() else _WIDE_SPACES.sub(b" ", line) for line in lines]
     text = b"\n".join(lines).translate(_TO_SPACE)
@@ -145,7 +126,17 @@ def _count_tokens(lines: list[bytes]) -> tuple[bytes, list[int]]:
     is_space = characters == ord(" ")
     is_space[newlines] = True
     tokens = np.flatnonzero(is_space[:-1] > is_space[1:])  # the position before each token
-    return text, np.diff(np.searchsorted(tokens, newlines)).tolist()
+    counts = np.diff(np.searchsorted(tokens, newlines)).tolist()
+    sentences = []
+    for line, count in zip(text.split(b"\n"), counts, strict=True):
+        if 0 < count <= MAX_SENTENCE_TOKENS:
+            sentences.append((line, count + 1))
+            continue
+        tokens = line.split()
+        for start in range(0, count, MAX_SENTENCE_TOKENS):
+            part = tokens[start : start + MAX_SENTENCE_TOKENS]
+            sentences.append((b" ".join(part), len(part) + 1))
+    return sentences
 
 
 def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:

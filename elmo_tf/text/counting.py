@@ -6,7 +6,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -45,23 +45,18 @@ _ATTACHED = re.compile(
     r"|(?<=[^\W\d_]{2})\.['\"”’)\]]*$|[。！？，；：、])"
 )
 _LINES_AT_A_TIME = 1024
-_Sentence = TypeVar("_Sentence", str, list[str])
 
 
 class KnownText(NamedTuple):
     """The text that a model knows.
 
-    Attributes:
-        max_length: the length to which it truncates tokens, or None.
-        unit: of the length, "bytes" (of UTF-8) or "characters".
-        vocabulary: the tokens that a model of whole tokens knows, or None.
-        characters: those of its training text; empty if they are unknown.
+    Without values, it is unknown.
     """
 
-    max_length: int | None = None
-    unit: str = "bytes"
-    vocabulary: Container[str] | None = None
-    characters: Container[str] = frozenset()
+    max_length: int | None = None  # to which it truncates tokens
+    unit: str = "bytes"  # of the length, or "characters"
+    vocabulary: Container[str] | None = None  # of a model of whole tokens
+    characters: Container[str] = frozenset()  # of its training text
 
     def truncates(self, token: str) -> bool:
         """Whether the model truncates a token."""
@@ -111,14 +106,12 @@ class TextCount:
     def add(self, line: str, tokens: Sequence[str]) -> None:
         """Counts a sentence: its line, or tokens of columns joined by spaces; and its tokens."""
         size = len(tokens)
+        parts = -(-size // MAX_SENTENCE_TOKENS) if self._is_corpus else 1
+        self.sentences += parts
         self.tokens += size
-        if self._is_corpus and not 0 < size <= MAX_SENTENCE_TOKENS:
-            self.sentences += -(-size // MAX_SENTENCE_TOKENS)
-            self.lines["long"] += size > 0
-            self.longest = max(self.longest, min(size, MAX_SENTENCE_TOKENS))
-        else:
-            self.sentences += 1
-            self.longest = max(self.longest, size)
+        self.longest = max(self.longest, size if parts <= 1 else MAX_SENTENCE_TOKENS)
+        if parts > 1:
+            self.lines["long"] += 1
         if not size:
             self.lines["empty"] += 1
         self.add_line(line)
@@ -207,7 +200,7 @@ def reported_lines(sources: Iterable[TextSource], format: str | None = "text") -
     count.report()
 
 
-def reported_sentences(sentences: Iterable[_Sentence], known: KnownText) -> Iterator[_Sentence]:
+def reported_sentences(sentences: Iterable[Any], known: KnownText) -> Iterator[Any]:
     """Yields sentences, and reports text that a model does not know after the last or the 1,000th.
 
     A sentence is a string of tokens separated by whitespace, or a list of tokens.

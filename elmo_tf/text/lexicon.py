@@ -118,9 +118,6 @@ class Lexicon(Spelling):
         words = None if self.words is None else list(self.words)
         return {"characters": list(self.entries), "words": words}
 
-    def __repr__(self) -> str:
-        return f"Lexicon({self.num_characters} characters, {self.num_words} words)"
-
     @property
     def table(self) -> tf.lookup.StaticHashTable | None:
         """The table of the words, see `StringTable`."""
@@ -179,16 +176,12 @@ def _ids(entries: Sequence[str], name: str, specials: Sequence[str]) -> dict[str
 
 def _read(path: Path) -> list[str]:
     """The entries of a dictionary file."""
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
     entries = []
     for index, line in enumerate(read_lines(path)):
         entry, _, received = line.rstrip("\r\n").rpartition("\t")
         if received.strip() != str(index):
-            raise ValueError(
-                f"{path}, line {index + 1}: the id {index} is required. Received: {received!r}. Is "
-                "the dictionary of another model?"
-            )
+            message = f"the id {index} is required. Received: {received!r}."
+            raise ValueError(f"{path}, line {index + 1}: {message}")
         # As in the original, which strips whitespace, an empty entry is the ideographic space.
         entries.append(entry.strip() or _IDEOGRAPHIC_SPACE)
     return entries

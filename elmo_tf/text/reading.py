@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from elmo_tf.logs import warn_once
 
@@ -63,8 +63,8 @@ def sentence_lines(source: TextSource, first: int = 1, format: str | None = None
     """
     name, lines = _name_of(source), read_lines(source, first)
     if is_fasta(name) if format is None else format == "fasta":
-        for record in fasta_records(lines, name):
-            yield " ".join(record.residues)
+        for _, residues in fasta_records(lines, name):
+            yield " ".join(residues)
         return
     if first == 1:
         for line_number, line in enumerate(lines, start=1):
@@ -95,21 +95,14 @@ def is_fasta(path: str | os.PathLike) -> bool:
     return os.fspath(path).lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES)
 
 
-class FastaRecord(NamedTuple):
-    """A sequence."""
-
-    identifier: str  # the first word of the header, perhaps empty
-    residues: str  # letters from A to Z except B, O, U and Z
-
-
 def fasta_records(
     lines: Iterable[str], name: str, on_invalid: str = "error", has_identifiers: bool = False
-) -> Iterator[FastaRecord]:
-    """Yields the valid records of FASTA, of the file `name`; only one is in memory.
+) -> Iterator[tuple[str, str]]:
+    """Yields the identifiers and residues of the valid records of FASTA, of the file `name`.
 
-    Letters become upper case, the rare residues U, Z, O and B become X, as in SeqVec (Heinzinger et
-    al. 2019), and a `*` at the end is removed. A record is invalid if it is empty or has a
-    character that is not a letter, such as a gap.
+    An identifier is the first word of a header, perhaps empty. Letters become upper case, the rare
+    residues U, Z, O and B become X, as in SeqVec (Heinzinger et al. 2019), and a `*` at the end is
+    removed. A record is invalid if it is empty or has a character that is not a letter.
 
     Args:
         on_invalid: "error" raises an error after the last record that names all invalid ones;
@@ -142,7 +135,7 @@ def fasta_records(
                 if has_identifiers:
                     seen.add(identifier)
                 residues = re.sub("[BOUZ]", "X", residues.upper())
-                yield FastaRecord(identifier, residues)
+                yield identifier, residues
         header, line_of_header, parts = line[1:], number, []
     if invalid:
         more = f"; and {len(invalid) - _MAX_LISTED:,} more" * (len(invalid) > _MAX_LISTED)
@@ -214,7 +207,9 @@ def encode(string: str | bytes) -> bytes:
     try:
         return string.encode("utf-8", errors="surrogateescape")
     except UnicodeEncodeError:
-        return b"".join(map(_encode_character, string))
+        parts = enumerate(re.split("([\udc80-\udcff]+)", string))
+        errors = "surrogatepass", "surrogateescape"
+        return b"".join(part.encode("utf-8", errors[index % 2]) for index, part in parts)
 
 
 def decode(text: str | bytes) -> str:
@@ -224,18 +219,11 @@ def decode(text: str | bytes) -> str:
 
 def is_utf_8(line: str) -> bool:
     """Whether a line was valid UTF-8: it contains no surrogate of an invalid byte."""
-    if line.isascii():
-        return True
     try:
         line.encode("utf-8")
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _encode_character(character: str) -> bytes:
-    is_escaped_byte = "\udc80" <= character <= "\udcff"
-    return character.encode("utf-8", "surrogateescape" if is_escaped_byte else "surrogatepass")
 
 
 def quoted(value: Any) -> str:

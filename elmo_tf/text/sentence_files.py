@@ -16,6 +16,7 @@ from elmo_tf.text.reading import (
     fasta_records,
     is_fasta,
     is_utf_8,
+    quoted,
     read_lines,
     sentence_lines,
 )
@@ -82,7 +83,12 @@ def sentence_reader(
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
     if format == "fasta":
         return lambda: _fasta_sentences(path, on_invalid)
-    return lambda: _conll_sentences(path, format, token_column or TOKEN_COLUMNS[format])
+    number = token_column or TOKEN_COLUMNS[format]
+    return lambda: (
+        FileSentence(" ".join(tokens), tokens)
+        for rows in column_sentences(path, format)
+        for tokens in [column(path, rows, number, "token")]
+    )
 
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
@@ -98,14 +104,6 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
             text = line[tokens[0].start : tokens[-1].end]
             offsets = [(token.start, token.end) for token in tokens]
             yield FileSentence(text, [token.text for token in tokens], index, offsets)
-
-
-def _conll_sentences(
-    path: str | os.PathLike, format: str, token_column: int
-) -> Iterator[FileSentence]:
-    for rows in column_sentences(path, format):
-        tokens = column(path, rows, token_column, "token")
-        yield FileSentence(" ".join(tokens), tokens)
 
 
 def _fasta_sentences(path: str | os.PathLike, on_invalid: str) -> Iterator[FileSentence]:
@@ -152,10 +150,9 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
         fields = fields_of(line)
         if is_universal and not fields[0].isdecimal():
             if not _NOT_A_WORD.fullmatch(fields[0]):
-                raise ValueError(
-                    f"{os.fspath(path)}, line {number}: a line of CoNLL-U must begin with a word "
-                    f"number: {_shown(fields)}. Specify the file's format (format, --input-format)."
-                )
+                message = "a line of CoNLL-U must begin with a word number"
+                remedy = "Specify --input-format (format)."
+                raise line_error(path, number, f"{message}: {quoted(line.strip())}. {remedy}")
             continue
         rows.append(Row(number, fields))
     if rows:
@@ -175,11 +172,9 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
     """
     for row in rows:
         if len(row.fields) < number or not row.fields[number - 1]:
-            raise ValueError(
-                f"{os.fspath(path)}, line {row.line}: no column {number} with a {content}: "
-                f"{_shown(row.fields)}. Specify another column ({content}_column, "
-                f"--{content}-column) or the file's format."
-            )
+            message = f"no column {number} with a {content}: {quoted(' '.join(row.fields))}."
+            remedy = f"Specify --{content}-column ({content}_column), or the file's format."
+            raise line_error(path, row.line, f"{message} {remedy}")
     return [row.fields[number - 1] for row in rows]
 
 
@@ -192,16 +187,11 @@ def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int
     width = len(first.fields)
     for row in rows:
         if len(row.fields) != width:
-            raise ValueError(
-                f"{os.fspath(path)}, line {row.line}: {len(row.fields)} columns, but line "
-                f"{first.line} has {width}, so the last column differs: {_shown(row.fields)}. "
-                "Specify the column (tag_column, --tag-column), unless the file is plain text."
-            )
+            message = f"{len(row.fields)} columns, but line {first.line} has {width}, so the last"
+            shown = quoted(" ".join(row.fields))
+            remedy = "Specify --tag-column (tag_column), unless the file is plain text."
+            raise line_error(path, row.line, f"{message} differs: {shown}. {remedy}")
     return width
-
-
-def _shown(fields: Sequence[str]) -> str:
-    return repr(" ".join(fields)[:80])
 
 
 def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:

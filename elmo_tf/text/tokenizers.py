@@ -1,12 +1,11 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
 import functools
-import inspect
 import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from elmo_tf.lazy import require_extra
 
@@ -206,41 +205,10 @@ def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
     Raises:
         TypeError: the tokenizer returns something else.
     """
-    sentences = tokenizer(text)
-    if not _is_list(sentences) or not all(
-        _is_list(sentence) and all(isinstance(token, Token) for token in sentence)
-        for sentence in sentences
-    ):
+    sentences = [list(sentence) for sentence in tokenizer(text)]
+    if not all(isinstance(token, Token) for token in itertools.chain(*sentences)):
         raise TypeError(
             "`tokenizer` must return a list of sentences, each a list of `Token(text, start, end)`."
-            f" Received: {repr(sentences)[:80]}"
+            f" Received: {sentences!r:.80}"
         )
-    return [sentence for sentence in sentences if sentence]
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and not isinstance(value, Token)
-
-
-def name_of(tokenizer: Tokenizer) -> str:
-    """A name that is the same in every process, unlike a `repr` with an address."""
-    if inspect.isfunction(tokenizer) or inspect.ismethod(tokenizer):
-        return f"{tokenizer.__module__}.{tokenizer.__qualname__}"
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(tokenizer))
-
-
-def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:
-    """Returns the tokenizer of a language; other values unchanged.
-
-    Raises:
-        ValueError, ImportError: see `LanguageTokenizer`.
-        TypeError: `tokenizer` is neither a language nor callable.
-    """
-    if isinstance(tokenizer, str):
-        return LanguageTokenizer(tokenizer)
-    if tokenizer is not None and not callable(tokenizer):
-        raise TypeError(
-            "`tokenizer` must be the code of a language, such as 'en', or a function from a text "
-            f"to its sentences. Received: {tokenizer!r}"
-        )
-    return tokenizer
+    return list(filter(None, sentences))

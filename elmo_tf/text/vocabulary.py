@@ -1,6 +1,7 @@
 """Vocabulary: tokens ─► ids of the softmax."""
 
 import collections
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -59,7 +60,7 @@ class Vocabulary:
 
         Raises:
             TypeError: a single line or path, or an item of another type, such as a list of tokens.
-            ValueError: the text has no token, an argument is out of range, or see `sentence_lines`.
+            ValueError: the text has no token, `max_size` is too small, or see `sentence_lines`.
             OSError: a file cannot be read.
         """
         if isinstance(lines_or_paths, str | os.PathLike):
@@ -91,13 +92,8 @@ class Vocabulary:
         """Builds a vocabulary from the count of each token. For the rest, see `build`."""
         if not counts:
             raise ValueError("Cannot build a vocabulary: the text contains no tokens.")
-        if min_count < 1:
-            raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
         if max_size is not None and max_size < len(SPECIAL_TOKENS):
-            raise ValueError(
-                f"`max_size` must be at least {len(SPECIAL_TOKENS)}, for {' '.join(SPECIAL_TOKENS)}"
-                f". Received: {max_size}"
-            )
+            raise ValueError(f"`max_size` must be at least 3. Received: {max_size}")
         kept = {token for token, count in counts.items() if count >= min_count}
         ordered = sorted(kept.difference(SPECIAL_TOKENS), key=lambda token: (-counts[token], token))
         return cls((*SPECIAL_TOKENS, *ordered)[:max_size])
@@ -198,24 +194,20 @@ class StringTable:
     """Ids of strings in the graph: the position in a list, or `default` for all other strings."""
 
     def __init__(self, strings: Sequence[str], default: int):
-        self._strings = strings
-        self._default = default
-        self._table: tf.lookup.StaticHashTable | None = None
+        self._arguments = strings, default
 
-    @property
+    @functools.cached_property
     def table(self) -> tf.lookup.StaticHashTable:
         """TensorFlow's table."""
-        if self._table is None:
-            with tf.init_scope():  # outside of the graph that is being traced
-                keys = tf.constant([encode(string) for string in self._strings])
-                values = tf.range(len(self._strings), dtype=tf.int64)
-                initializer = tf.lookup.KeyValueTensorInitializer(keys, values)
-                self._table = tf.lookup.StaticHashTable(initializer, self._default)
-        return self._table
+        strings, default = self._arguments
+        with tf.init_scope():  # outside of the graph that is being traced
+            keys = tf.constant([encode(string) for string in strings])
+            values = tf.range(len(strings), dtype=tf.int64)
+            initializer = tf.lookup.KeyValueTensorInitializer(keys, values)
+            return tf.lookup.StaticHashTable(initializer, default)
 
-    def __getstate__(self) -> dict:
-        # Tables cannot be copied; a copy creates its own.
-        return {**self.__dict__, "_table": None}
+    def __reduce__(self) -> tuple:
+        return StringTable, self._arguments  # tables cannot be copied
 
 
 def _as_read(string: str) -> str:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tf.text.tokenizers import LANGUAGES, LanguageTokenizer, Token, tokenized, tokenizer_of
+from elmo_tf.text.tokenizers import LANGUAGES, LanguageTokenizer, Token, tokenized
 
 # A text of each language, and its tokens, with sentences separated by |.
 EXAMPLES = {
@@ -102,15 +102,12 @@ def test_the_extra_of_a_language_is_named_if_it_is_missing(language, module, ext
         LanguageTokenizer(language)
 
 
-@pytest.mark.parametrize("found", [None, "a b", ["a", "b"], [["the", "cat"]], [Token("a", 0, 1)]])
+@pytest.mark.parametrize("found", ["a b", ["a", "b"], [["the", "cat"]], [Token("a", 0, 1)]])
 def test_a_function_that_does_not_return_token_lists_is_refused(found):
     with pytest.raises(TypeError, match=r"each a list of `Token\(text, start, end\)`. Received: "):
         tokenized("a b", lambda text: found)
 
 
-def test_unknown_languages_and_invalid_types_are_refused():
+def test_unknown_languages_are_refused():
     with pytest.raises(ValueError, match=r"language 'kr'.*Codes: ja, ko, ko-morph, th, xx, zh"):
-        tokenizer_of("kr")
-    with pytest.raises(TypeError, match="code of a language"):
-        tokenizer_of(3)
-    assert tokenizer_of(None) is None
+        LanguageTokenizer("kr")

@@ -123,8 +123,7 @@ def test_the_error_names_the_line_of_a_carriage_return_between_tokens(tmp_path, 
     [
         ([], {}, "text contains no tokens"),
         (["", "  "], {}, "text contains no tokens"),
-        (["a"], {"min_count": 0}, "`min_count` must be at least 1. Received: 0"),
-        (["a"], {"max_size": 2}, "`max_size` must be at least 3, for <S> </S> <UNK>. Received: 2"),
+        (["a"], {"max_size": 2}, "`max_size` must be at least 3. Received: 2"),
     ],
 )
 def test_empty_text_and_invalid_limits_are_refused(lines, kwargs, message):
