@@ -59,10 +59,7 @@ class LexiconConfig:
 
     def __post_init__(self):
         if (self.num_words > 0) != (self.word_dim > 0):
-            raise ValueError(
-                "`n_words` and `word_dim` must both be 0 or both be positive. "
-                f"Received: {self.num_words} and {self.word_dim}"
-            )
+            raise ValueError("`n_words` and `word_dim` must both be 0 or both be positive.")
 
 
 @checked_dataclass(strict=True)
@@ -77,9 +74,6 @@ class CharCNNConfig:
         max_chars: int, 3 to 10,000. Maximum characters per token, including two word boundaries.
             Characters are UTF-8 bytes, or code points with a `lexicon`.
         lexicon: a `LexiconConfig` if characters are those of a `Lexicon`. Defaults to None: bytes.
-
-    Raises:
-        ValueError: a value is out of range.
 
     Source: Peters et al. 2018.
     """
@@ -138,9 +132,6 @@ class LSTMConfig:
         cell_clip: float > 0 or None. The cell state is clipped to ± this value.
         proj_clip: float > 0 or None. The projected output is clipped to ± this value.
         use_skip_connections: bool. Whether every layer but the first adds its input to its output.
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     dim: Count = 4096
@@ -157,10 +148,8 @@ class LSTMConfig:
 
     def __post_init__(self):
         if self.projection_dim > self.dim:
-            raise ValueError(
-                f"`projection_dim` must be at most `dim` ({self.dim}). "
-                f"Received: {self.projection_dim}"
-            )
+            problem = f"`projection_dim` must be at most `dim` ({self.dim})"
+            raise ValueError(f"{problem}. Received: {self.projection_dim}")
 
     @property
     def state_sizes(self) -> tuple[int, int]:
@@ -249,8 +238,7 @@ class BiLMConfig:
             options: path of the file, or its content as a dict.
 
         Raises:
-            ValueError: the file is not JSON, or contains an invalid value. The message names the
-                key and the allowed values.
+            ValueError: the file is not JSON, or contains an invalid value.
             OSError: the file cannot be read.
         """
         if isinstance(options, Mapping):

@@ -20,13 +20,8 @@ _REMEDY = "Choose another path or add --overwrite (overwrite=True)."
 def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Path]:
     """Context manager that writes a temporary file and renames it to `path` if the block succeeds.
 
-    Args:
-        path: final path. Missing parent directories are created.
-        overwrite: whether an existing file may be replaced.
-
-    Yields:
-        The temporary path, in the same directory. If the block raises, the temporary file is
-        removed and `path` is unchanged.
+    Missing parent directories are created. Yields the temporary path, in the same directory. If the
+    block raises, the temporary file is removed and `path` is unchanged.
 
     Raises:
         FileExistsError: `path` exists and `overwrite` is false, or it is not a regular file.
@@ -65,14 +60,13 @@ def atomic_directory(
 ) -> Iterator[Path]:
     """Context manager that fills a temporary directory and renames it to `path` on success.
 
+    Missing parent directories are created. Yields the temporary directory. If the block raises, it
+    is removed, also the parents that were created, and `path` is unchanged.
+
     Args:
-        path: final path. Missing parent directories are created.
+        path: final path.
         overwrite: whether an existing directory may be replaced, with all its contents.
         known: names or patterns of files. A directory with any other file is never replaced.
-
-    Yields:
-        The empty temporary directory. If the block raises, it is removed, also the parents that
-        were created, and `path` is unchanged.
 
     Raises:
         FileExistsError: `path` is a directory that is not empty and `overwrite` is false, or it
@@ -174,10 +168,7 @@ def refuse_pattern(path: str | os.PathLike) -> None:
     """Raises `ValueError` if `path` contains wildcards, which TensorFlow would expand."""
     match = re.search(r"[*?\[\]\\]", os.path.abspath(path))
     if match:
-        raise ValueError(
-            f"TensorFlow cannot write to {os.fspath(path)}: it treats {match[0]} as a wildcard. "
-            "Choose another path."
-        )
+        raise ValueError(f"TensorFlow cannot write to {path}: it treats {match[0]} as a wildcard.")
 
 
 def _beside(path: Path, suffix: str) -> Path:

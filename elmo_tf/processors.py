@@ -137,6 +137,5 @@ def refuse_fork() -> None:
     if is_forked():
         raise RuntimeError(
             "This process was forked from one that had used an Embedder, and TensorFlow does not "
-            'work after a fork. Start processes with multiprocessing.get_context("spawn"), or '
-            "joblib with its default backend, loky."
+            'work after a fork. Start processes with multiprocessing.get_context("spawn").'
         )

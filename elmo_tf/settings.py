@@ -164,10 +164,8 @@ class RunSettings:
             if name not in cls.CHANGEABLE and before.get(name, now[name]) != now[name]
         ]
         if changed:
-            raise ValueError(
-                f"Cannot resume with other settings than those in {path}: {', '.join(changed)}. "
-                "Pass the same ones, or choose another --workdir."
-            )
+            problem = f"Cannot resume with other settings than those in {path}"
+            raise ValueError(f"{problem}: {', '.join(changed)}. Or choose another --workdir.")
 
 
 def read_record(path: Path) -> dict[str, Any]:

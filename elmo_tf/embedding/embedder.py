@@ -68,8 +68,7 @@ class Embedder:
             its tokens. Defaults to None: a `str` is a sentence, split as by `str.split()`.
 
     Raises:
-        TypeError, ValueError: an argument is not allowed, or the biLM is stateful or has
-            keep_boundaries=True.
+        ValueError: an argument is not allowed, or the biLM is stateful or has keep_boundaries=True.
         FileNotFoundError: there is no such checkpoint.
         RuntimeError: this process was forked from one that had used an `Embedder`. All methods
             that compute vectors raise it too.
@@ -124,11 +123,7 @@ class Embedder:
 
     @property
     def dim(self) -> int:
-        """Width of a vector.
-
-        2 · projection_dim, or projection_dim of a forward language model; L + 1 times that for the
-        layers "concat".
-        """
+        """Width of a vector: that of a layer, or for "concat" that of all layers together."""
         return self.bilm.config.output_dim * (self.num_layers if self.layers == "concat" else 1)
 
     @property
@@ -147,8 +142,8 @@ class Embedder:
 
         Args:
             sentences: one sentence (`str`), or several, see `embed`.
-            output: "sentence", the mean over the tokens of a sentence (zeros without tokens), or
-                "token". Defaults to "sentence".
+            output: "sentence" (default), the mean over the tokens of a sentence, zeros without
+                tokens; or "token".
             normalize: whether to scale each vector to length 1 (zeros stay zeros).
             show_progress_bar: whether to show progress. None shows it on a terminal.
 
@@ -192,14 +187,12 @@ class Embedder:
     def similarity(
         self, a: Sequence[Sentence] | np.ndarray, b: Sequence[Sentence] | np.ndarray
     ) -> np.ndarray:
-        """Returns the cosine similarities of sentences.
+        """Returns the cosine of each of n sentences of `a` and each of m of `b`, float32 (n, m).
+
+        It is 0 for sentences without tokens, and for `layers="all"` that of all layers.
 
         Args:
             a, b: sentences, see `encode`, or their vectors, float (n, …). A `str` is one row.
-
-        Returns:
-            float32 (n, m): the similarity of each of the n sentences of `a` to each of the m of
-            `b`; 0 for sentences without tokens. For `layers="all"`, the cosine of all layers.
 
         Example:
             >>> embedder.similarity("I like it .", ["You like it .", "The bank ."]).shape
@@ -218,59 +211,51 @@ class Embedder:
         Reads a bounded number of sentences ahead, so the input may be infinite.
 
         Args:
-            sentences: any iterable, see `token_lists`. Each is a `str`, split as by `str.split()`
-                or by the `tokenizer`, or a list of tokens.
+            sentences: any iterable, see `token_lists`, also for errors. Each is a `str`, split as
+                by `str.split()` or by the `tokenizer`, or a list of tokens.
 
         Yields:
             float32, see `layers` of the constructor. T is 0 for a sentence without tokens.
-
-        Raises:
-            TypeError, ValueError: see `token_lists`.
         """
-        return self._arrays(sentences, self._read_group)
+        return self._arrays(sentences)
 
     def _arrays(
-        self, sentences: Iterable[Sentence], read_group: GroupReader
+        self, sentences: Iterable[Sentence], read_group: GroupReader | None = None
     ) -> Iterator[np.ndarray]:
-        embed = functools.partial(self._embed, read_group)
+        embed = functools.partial(self._embed, read_group=read_group)
         if self.tokenizer is None:
             return embed(token_lists(sentences))
         texts = token_lists(sentences, keep_text=True)
         return (text.vectors for text in embedded_texts(texts, self.tokenizer, embed))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
-        """Yields the tokens of raw texts with their offsets and vectors, in input order.
+        """Yields the tokens of raw texts with their offsets and vectors, see `EmbeddedText`.
 
         Args:
             texts: strings, which the `tokenizer` splits; lists of tokens are taken as they are.
 
-        Yields:
-            See `EmbeddedText`.
-
         Raises:
-            TypeError: see `embed`.
+            TypeError: see `token_lists`.
             ValueError: the `Embedder` has no tokenizer.
         """
-        embed = functools.partial(self._embed, self._read_group)
         texts = token_lists(texts, "texts", keep_text=True)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        return embedded_texts(texts, self.tokenizer, embed)
+        return embedded_texts(texts, self.tokenizer, self._embed)
 
     def _embed(
-        self, read_group: GroupReader, sentences: Iterator[list[str]]
+        self, sentences: Iterator[list[str]], read_group: GroupReader | None = None
     ) -> Iterator[np.ndarray]:
         """Embeds lists of tokens in groups."""
-        refuse_fork()
-        sentences = reported_sentences(sentences, self.known_text)
         self._forget_tokens()
+        sentences = reported_sentences(sentences, self.known_text)
         while group := self.next_group(sentences, len):
-            with self._lock:
-                arrays = collections.deque(read_group(group))
+            arrays = collections.deque(self.embed_group(group, read_group))
             while arrays:
                 yield arrays.popleft()  # and frees it
 
     def _forget_tokens(self) -> None:
+        refuse_fork()
         if not self._keeps_table:
             with self._lock:
                 self._table.forget()
@@ -281,15 +266,12 @@ class Embedder:
         most_tokens = _GROUP_MEMORY // (4 * num_arrays * self.dim)
         return read_ahead(sentences, BATCHES_AHEAD * self.batch_tokens, length, most_tokens)
 
-    def embed_group(self, sentences: Sequence[list[str]]) -> list[np.ndarray]:
-        """Returns the arrays of `embed` for lists of tokens, in memory.
-
-        Args:
-            sentences: see `next_group`. No token is empty.
-        """
-        refuse_fork()
+    def embed_group(
+        self, sentences: Sequence[list[str]], read_group: GroupReader | None = None
+    ) -> list[np.ndarray]:
+        """Returns the arrays of `embed` for the lists of tokens of a group, in memory."""
         with self._lock:
-            return self._read_group(sentences)
+            return (read_group or self._read_group)(sentences)
 
     def embed_file(
         self,
@@ -309,28 +291,23 @@ class Embedder:
         complete.
 
         Args:
-            input: text with one tokenized sentence per line, CoNLL columns, or FASTA, whose
-                sequences are named by their identifiers in the output. `.gz` is unpacked.
-                With a `tokenizer`, raw text: every line may have any number of sentences, and every
-                sentence has an array. The file `output` + `.tokens.jsonl` then has the line, the
-                tokens and their offsets for each array.
+            input: text with one tokenized sentence per line, CoNLL columns, or FASTA. `.gz` is
+                unpacked. With a `tokenizer`, raw text: every line may have any number of sentences,
+                and the file `output` + `.tokens.jsonl` has the line, the tokens and their offsets
+                for each array.
             output: HDF5 (.hdf5, .h5), Parquet (.parquet, a folder), or for `pool="mean"` one NumPy
                 array (.npy), chosen by the suffix; see `HDF5File` and so on. Every sentence has an
                 array as from `embed`, and so does an empty line.
             overwrite: whether to replace an existing output, or unfinished work of another job.
-            format, token_column: the format of the input, see `sentence_reader`. None depends on
-                the file name.
-            on_invalid: "error", or "skip" to skip invalid records of FASTA with a warning.
-            **options: see `OutputOptions`. `pool="mean"` writes one vector per sentence and layer,
-                the mean over its tokens.
+            format, token_column, on_invalid: see `sentence_reader`.
+            **options: see `OutputOptions`.
 
         Returns:
             The size of the input, and the number of its unusual sentences.
 
         Raises:
             FileExistsError: see `overwrite`, or another process writes this output.
-            ValueError: the suffix is unknown, the format does not support an option, or the input
-                is damaged.
+            ValueError: the output does not support an option, or the input is damaged.
             OSError: a file cannot be read or written.
 
         Example:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from elmo_tf import __version__
-from elmo_tf.embedding.vector_files import OutputOptions, VectorFile, output_format
+from elmo_tf.embedding.vector_files import FORMATS, OutputOptions, VectorFile
 from elmo_tf.files import (
     atomic_file,
     locked_directory,
@@ -59,7 +59,7 @@ def embed_file(
 ) -> TextCount:
     """See `Embedder.embed_file`. Each group of sentences becomes a shard, in the output's order."""
     input, output = Path(input), Path(os.path.realpath(output))  # of a link, replaces the target
-    vector_file = checked_output(output, options, overwrite)
+    vector_file = _checked_output(output, options, overwrite)
     check_regular_file(input)
     read = sentence_reader(input, format, token_column, embedder.tokenizer, on_invalid)
     settings = {
@@ -75,13 +75,13 @@ def embed_file(
         count = _count(embedder, read())
         groups = functools.partial(_groups, embedder, read, shards, vector_file.shard_suffix)
         _write_shards(embedder, vector_file, groups(), count)
-        checked_output(output, options, overwrite)
+        _checked_output(output, options, overwrite)
         if settings["input"] != _state(input):
             raise ValueError(
-                f"{input} has changed since the job began: {shards.parent} holds vectors of both "
-                "versions. Start again (overwrite=True, --overwrite)."
+                f"{input} has changed since the job began. Start again (--overwrite, "
+                "overwrite=True)."
             )
-        if vector_file.doubles_size:
+        if vector_file.shard_suffix == ".raw":  # joining the shards doubles the size
             # HDF5 reports a full disk late, in many errors, or crashes.
             size = sum(path.stat().st_size for path in shards.iterdir())
             with tempfile.TemporaryFile(dir=shards.parent) as file:
@@ -91,7 +91,7 @@ def embed_file(
         vectors = vector_file.join(joined, embedder.array_shape(options.pool), shards.parent)
         tokens = output.with_name(output.name + _TOKENS)
         if embedder.tokenizer is not None:
-            put_in_place(_tokens_file(read(), shards.parent), tokens)
+            put_in_place(_tokens_file(read(), shards.parent / tokens.name), tokens)
         else:
             tokens.unlink(missing_ok=True)  # of the output that is replaced
         put_in_place(vectors, output)
@@ -99,22 +99,16 @@ def embed_file(
     return count
 
 
-def checked_output(
-    output: str | os.PathLike, options: OutputOptions, overwrite: bool
-) -> VectorFile:
-    """Returns the format of an output, chosen by its suffix.
-
-    Raises:
-        FileExistsError: a file of the output exists and may not be replaced.
-        ValueError: the suffix is unknown, or the format does not support an option.
-        ImportError: the package of the format is not installed.
-    """
-    output = os.fspath(output)
-    vector_file = output_format(output)(options)
+def _checked_output(output: Path, options: OutputOptions, overwrite: bool) -> VectorFile:
+    """The format of an output, chosen by its suffix. Errors: see `Embedder.embed_file`."""
+    suffix = output.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"An output must end in {', '.join(FORMATS)}. Received: {output}")
+    vector_file = FORMATS[suffix](options)
     vector_file.refuse(output, overwrite)
     # The tokens are moved first, so an interrupted job may have written them.
-    is_own = os.path.isdir(output + _UNFINISHED)
-    refuse_file(output + _TOKENS, overwrite or is_own)
+    is_own = os.path.isdir(f"{output}{_UNFINISHED}")
+    refuse_file(f"{output}{_TOKENS}", overwrite or is_own)
     return vector_file
 
 
@@ -124,12 +118,10 @@ def unfinished_folder(
 ) -> Iterator[Path]:
     """Context manager that creates and locks the folder of the unfinished work of a job.
 
-    The folder `output` + `.unfinished` has the settings of the job, and its shards. If the block
-    raises, the finished shards stay, and a job with the same settings finds them. Otherwise the
-    folder is removed at the end. Yields the folder of the shards.
-
-    `settings` are everything that the shards depend on, for JSON; the keys are for error messages.
-    `overwrite` replaces unfinished work of another job.
+    The folder `output` + `.unfinished` has the settings of the job, everything that its shards
+    depend on, and the shards. If the block raises, the finished shards stay, and a job with the
+    same settings finds them. Otherwise the folder is removed at the end. Yields the folder of the
+    shards. `overwrite` replaces unfinished work of another job.
 
     Raises:
         FileExistsError: the folder has unfinished work with other settings, or other files; or
@@ -240,9 +232,8 @@ def _write_shards(
             meter.update(group.num_tokens)
 
 
-def _tokens_file(sentences: Iterable[FileSentence], folder: Path) -> Path:
+def _tokens_file(sentences: Iterable[FileSentence], path: Path) -> Path:
     """Writes the tokens of raw text and their places in its lines."""
-    path = folder / _TOKENS[1:]
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         for sentence in sentences:
             starts, ends = zip(*sentence.offsets, strict=True)

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Sequence
-from typing import BinaryIO
 
 import numpy as np
 from absl import logging
@@ -44,12 +44,13 @@ class StoredLayers:
         self._offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)  # (sentence + 1,)
         self.shape = embedder.num_layers, int(self._offsets[-1]), embedder.dim
         path = cache_folder("layers") / f"{_digest(embedder, sentences)}.float16"
-        size = 2 * self.shape[0] * self.shape[1] * self.shape[2]
+        size = 2 * math.prod(self.shape)
         if not path.is_file() or path.stat().st_size != size:
             with atomic_file(path) as part, open(part, "r+b") as file:
                 if size:
                     os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error now
-                self._compute(file, embedder, sentences)
+                    layers = np.memmap(file, np.float16, "r+", 0, self.shape)
+                    self._compute(layers, embedder, sentences)
         self._layers = np.zeros((self.shape[0], 0, self.shape[2]), np.float16)
         if size:  # an empty file cannot be mapped
             self._layers = np.memmap(path, np.float16, "r", 0, self.shape)
@@ -64,7 +65,7 @@ class StoredLayers:
         return np.array(self._layers[:, first:end])
 
     def _compute(
-        self, file: BinaryIO, embedder: Embedder, sentences: Sequence[Sequence[str]]
+        self, layers: np.memmap, embedder: Embedder, sentences: Sequence[Sequence[str]]
     ) -> None:
         largest = 0.0
         arrays = embedder.embed(sentences)
@@ -72,15 +73,10 @@ class StoredLayers:
         for index, array in enumerate(arrays):  # (layer, token, feature)
             magnitude = np.abs(array).max(initial=0)
             if not np.isfinite(magnitude):
-                raise ValueError(
-                    f"Vectors of sentence {index} are not finite (NaN or infinity): the weights of "
-                    "the model are damaged or far too large."
-                )
+                raise ValueError(f"Vectors of sentence {index} are not finite (NaN or infinity).")
             largest = max(largest, magnitude)
-            array = np.clip(array, -_LARGEST, _LARGEST).astype(np.float16)
-            for layer, vectors in enumerate(array):
-                file.seek(2 * (layer * self.shape[1] + self._offsets[index]) * self.shape[2])
-                file.write(vectors.tobytes())
+            first, end = self._offsets[index : index + 2]
+            layers[:, first:end] = np.clip(array, -_LARGEST, _LARGEST)
         if largest > _LARGEST:
             logging.warning("Values up to %.3g were clipped to 65,504 for float16.", largest)
 

@@ -54,8 +54,7 @@ class OutputOptions:
             its tokens (zeros without tokens). Defaults to "none".
 
     Raises:
-        ValueError: an unknown `dtype` or `pool`, or both `forget_sentences` and
-            `use_sentence_keys` are True.
+        ValueError: an unknown value, or both `forget_sentences` and `use_sentence_keys` are True.
     """
 
     dtype: Literal["float32", "float16"] = "float32"
@@ -83,13 +82,10 @@ class VectorFile(abc.ABC):
 
     name: ClassVar[str]
     shard_suffix: ClassVar[str] = ".raw"
-    doubles_size: ClassVar[bool] = True  # while shards are joined
 
     def __init__(self, options: OutputOptions):
         if options.use_sentence_keys and self.name != "HDF5":
-            raise ValueError(
-                f"{self.name} does not support use_sentence_keys, which is for HDF5 only."
-            )
+            raise ValueError(f"{self.name} does not support use_sentence_keys.")
         self._options = options
 
     @classmethod
@@ -137,10 +133,10 @@ class HDF5File(VectorFile):
     """One dataset per sentence, named by its number from 0, and `sentence_to_index` in JSON.
 
     With `use_sentence_keys`, a dataset is named by its sentence, so that `file[sentence]` finds it,
-    and has its number in the attribute `line`. A `/` creates a group, as in every HDF5 path. A
-    repeated sentence shares the first dataset, since the vectors are the same. A sentence that is
-    not a valid name is named `line 7` by its number: an empty one, one that HDF5 would shorten
-    (`a//b`), or one that needs a group where there is a dataset, or the reverse.
+    and has its number in the attribute `line`. A `/` creates a group. A repeated sentence shares
+    the first dataset. A sentence that is not a valid name is named `line 7` by its number: an empty
+    one, one that HDF5 would shorten (`a//b`), or one that needs a group where there is a dataset,
+    or the reverse.
 
     A sequence of FASTA is always named by its identifier, with `%2F` for `/`, and bytes beyond
     ASCII escaped in the same way (`urllib.parse.unquote` restores it). The attribute `original_id`
@@ -204,10 +200,7 @@ class NpyFile(VectorFile):
 
     def __init__(self, options: OutputOptions):
         if options.pool != "mean":
-            raise ValueError(
-                'NumPy (.npy) requires pool="mean" (--pool mean), one vector per sentence. For the '
-                "vectors of tokens, use .hdf5 or .parquet."
-            )
+            raise ValueError('NumPy (.npy) requires pool="mean" (--pool mean).')
         super().__init__(options)
 
     def join(self, shards: Shards, shape: tuple[int | None, ...], folder: Path) -> Path:
@@ -234,7 +227,6 @@ class ParquetFile(VectorFile):
 
     name = "Parquet"
     shard_suffix = ".parquet"
-    doubles_size = False
 
     def __init__(self, options: OutputOptions):
         require_extra("pyarrow", "parquet", "Parquet")
@@ -255,15 +247,21 @@ class ParquetFile(VectorFile):
     ) -> None:
         """See `VectorFile.write_shard`.
 
-        Besides its arguments: the text file, for the column `file`, and the size of the text, to be
-        stored with the shard.
+        `file` is the text file, for the column `file`; `count` is stored with the shard.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         sentences = list(sentences)
-        is_fasta = bool(sentences) and sentences[0].identifier is not None
-        schema = self._schema(with_file=file is not None, with_identifier=is_fasta)
+        columns = [("file", pa.string())] if file is not None else []
+        columns.append(("line", pa.int64()))
+        if sentences and sentences[0].identifier is not None:
+            columns.append(("identifier", pa.string()))
+        if not self._options.forget_sentences:
+            columns += [("text", pa.string()), ("tokens", pa.list_(pa.string()))]
+        number = pa.from_numpy_dtype(np.dtype(self._options.dtype))
+        columns += [("shape", pa.list_(pa.int32())), ("vectors", pa.list_(number))]
+        schema = pa.schema(columns)
         with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as shard:
             rows: list[dict[str, Any]] = []  # of the next row group
             num_bytes = 0
@@ -283,19 +281,6 @@ class ParquetFile(VectorFile):
             if count is not None:
                 shard.add_key_value_metadata({_COUNT: json.dumps(count).encode()})
 
-    def _schema(self, with_file: bool, with_identifier: bool) -> Any:
-        import pyarrow as pa
-
-        columns = [("file", pa.string())] if with_file else []
-        columns.append(("line", pa.int64()))
-        if with_identifier:
-            columns.append(("identifier", pa.string()))
-        if not self._options.forget_sentences:
-            columns += [("text", pa.string()), ("tokens", pa.list_(pa.string()))]
-        number = pa.from_numpy_dtype(np.dtype(self._options.dtype))
-        columns += [("shape", pa.list_(pa.int32())), ("vectors", pa.list_(number))]
-        return pa.schema(columns)
-
     def join(self, shards: Shards, shape: tuple[int | None, ...], folder: Path) -> Path:
         return next(iter(shards))[0].parent
 
@@ -311,24 +296,10 @@ def _valid(text: str) -> str:
     return encode(text).decode("utf-8", "replace")
 
 
-_BY_SUFFIX: dict[str, type[VectorFile]] = {
+# The formats of an output, by its suffix.
+FORMATS: dict[str, type[VectorFile]] = {
     ".hdf5": HDF5File,
     ".h5": HDF5File,
     ".parquet": ParquetFile,
     ".npy": NpyFile,
 }
-
-
-def output_format(path: str | os.PathLike) -> type[VectorFile]:
-    """Returns the class that writes an output, chosen by its suffix.
-
-    Raises:
-        ValueError: the suffix is unknown.
-    """
-    path = os.fspath(path)
-    kind = _BY_SUFFIX.get(os.path.splitext(path)[1].lower())
-    if kind is None:
-        raise ValueError(
-            f"The name of an output must end in {', '.join(_BY_SUFFIX)}. Received: {path!r}"
-        )
-    return kind

@@ -24,14 +24,9 @@ def check_layers(layers: Any, num_layers: int | None = None) -> None:
     if isinstance(layers, str):
         if layers not in LAYERS:
             raise ValueError(f"`layers` must be one of {', '.join(LAYERS)}. Received: {layers!r}")
-        return
-    if layers < 0:
-        raise ValueError(f"`layers` must be at least 0. Received: {layers}")
-    if num_layers is not None and layers >= num_layers:
-        raise ValueError(
-            f"`layers` must be at most {num_layers - 1}: the model has the layers 0 to "
-            f"{num_layers - 1}. Received: {layers}"
-        )
+    elif layers < 0 or (num_layers is not None and layers >= num_layers):
+        last = "the last layer" if num_layers is None else num_layers - 1
+        raise ValueError(f"`layers` must be from 0 to {last}. Received: {layers}")
 
 
 class LayerChoice:
@@ -70,12 +65,10 @@ class LayerChoice:
         return self.mix is None or not self.mix.layer_norm
 
 
-def check_all_layers(embedder: Any, argument: str = "embedder") -> None:
+def check_all_layers(embedder: Any) -> None:
     """Raises `ValueError` unless an `Embedder` returns all layers."""
     if embedder.layers != "all":
-        raise ValueError(
-            f'`{argument}` must return all layers (layers="all"). Received: {embedder.layers!r}'
-        )
+        raise ValueError(f"`embedder` must return all layers. Received: {embedder.layers!r}")
 
 
 def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, ScalarMix | None]:
@@ -88,13 +81,9 @@ def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, 
     if layers == "mix":
         mix = _mix_of_elmo(source) if isinstance(source, Elmo) else _built(ScalarMix(), bilm)
     if bilm.stateful:
-        raise ValueError(
-            "The vectors of a stateful biLM depend on earlier calls: load it with stateful=False."
-        )
+        raise ValueError("An Embedder needs a biLM with stateful=False.")
     if bilm.keep_boundaries:
-        raise ValueError(
-            "An Embedder returns vectors of tokens only: load the biLM with keep_boundaries=False."
-        )
+        raise ValueError("An Embedder needs a biLM with keep_boundaries=False.")
     if bilm.compute_dtype != precision:
         bilm = copied_bilm(bilm, PRECISIONS[precision])
     return bilm, mix
@@ -150,17 +139,11 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class EmbeddedText(NamedTuple):
-    """The tokens of a text, all sentences in a row.
-
-    Attributes:
-        tokens: strings.
-        offsets: int (token, 2). The start and end of each token in the text, in characters.
-        vectors: float32 (…, token, feature), see `Embedder`.
-    """
+    """The tokens of a text, all sentences in a row."""
 
     tokens: list[str]
-    offsets: np.ndarray
-    vectors: np.ndarray
+    offsets: np.ndarray  # int (token, 2): start and end in the text, in characters
+    vectors: np.ndarray  # float32 (…, token, feature), see `Embedder`
 
 
 def embedded_texts(

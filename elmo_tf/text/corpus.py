@@ -154,8 +154,7 @@ def count_files(files: Sequence[str | os.PathLike], format: str | None = None) -
     """Counts the tokens and the suspicious lines of files, see `count_text`.
 
     Raises:
-        ValueError: the files contain no token; or see `check_regular_file` and, for `format` too,
-            `sentence_lines`.
+        ValueError: the files contain no token; or see `check_regular_file` and `sentence_lines`.
     """
     for file in files:
         check_regular_file(file)
@@ -168,9 +167,8 @@ def count_files(files: Sequence[str | os.PathLike], format: str | None = None) -
 def corpus_size(text: TextCount, vocabulary: Vocabulary) -> dict[str, Any]:
     """The size of a corpus and what a vocabulary covers of it, for JSON.
 
-    Returns the numbers of `sentences` and `tokens`; of `types`, distinct tokens; of `unknown`
-    tokens, which are not in the vocabulary; of the tokens of the `longest` sentence; and
-    `unigram_perplexity`, that of the frequencies of the targets on this text.
+    `types` are distinct tokens, `longest` is the number of tokens of the longest sentence, and
+    `unigram_perplexity` that of the frequencies of the targets on this text.
     """
     ids = vocabulary.ids(list(text.types))
     targets = collections.Counter({EOS_ID: text.sentences})

@@ -72,19 +72,13 @@ class TextCount:
         known: the text that the model knows which reads the sentences. Without it, only the kinds
             of lines that are suspicious in any text are counted.
         is_corpus: whether sentences are those of `read_sentences`: not empty, and split.
-
-    Attributes:
-        sentences: number of sentences.
-        tokens: number of tokens, without boundaries.
-        longest: tokens of the longest sentence.
-        types: how often each token occurs; only of `count_text`.
-        lines: the numbers of suspicious lines by kind, see `KINDS`.
     """
 
     def __init__(self, known: KnownText | None = None, is_corpus: bool = False):
-        self.sentences = self.tokens = self.longest = 0
-        self.types: collections.Counter[str] = collections.Counter()
-        self.lines: collections.Counter[str] = collections.Counter()
+        self.sentences = self.tokens = 0
+        self.longest = 0  # tokens of the longest sentence
+        self.types: collections.Counter[str] = collections.Counter()  # only of `count_text`
+        self.lines: collections.Counter[str] = collections.Counter()  # by kind, see `KINDS`
         self._is_corpus = is_corpus
         self._known = known
         self._token_kinds: dict[str, Callable[[str], bool]] = {}
@@ -104,7 +98,7 @@ class TextCount:
         return self.tokens + self.sentences
 
     def add(self, line: str, tokens: Sequence[str]) -> None:
-        """Counts a sentence: its line, or tokens of columns joined by spaces; and its tokens."""
+        """Counts a sentence."""
         size = len(tokens)
         parts = -(-size // MAX_SENTENCE_TOKENS) if self._is_corpus else 1
         self.sentences += parts

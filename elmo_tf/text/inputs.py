@@ -156,11 +156,7 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
 
     Returns the inputs, see `as_tensor`, of which sentences with `lengths` are split into tokens;
     and the lengths, int32 (batch,), or None for a tensor of sentences and for symbolic tensors
-    without `lengths`.
-
-    Raises:
-        TypeError: `lengths` are not integers, or see `as_tensor`.
-        ValueError: see `as_tensor`, `row_lengths` and `refuse_sentences_as_tokens`.
+    without `lengths`. Errors: see the functions that it calls.
     """
     inputs = column_of_table(inputs, "inputs")
     is_array = isinstance(inputs, tf.Tensor | np.ndarray)
@@ -267,15 +263,12 @@ def split_tokens(sentences: Any) -> tf.RaggedTensor:
 
 def with_a_token(inputs: tf.Tensor) -> tf.Tensor:
     """Pads (batch, token, …) to at least one token: layers of Keras fail without a time step."""
-    num_tokens = inputs.shape[1]
+    batch, num_tokens, *others = inputs.shape
     if num_tokens:
         return inputs
-    padding = [[0, 0]] * inputs.shape.rank
-    padding[1] = [0, tf.maximum(1 - tf.shape(inputs)[1], 0)]
+    padding = [[0, 0], [0, tf.maximum(1 - tf.shape(inputs)[1], 0)], *([0, 0] for _ in others)]
     padded = tf.pad(inputs, padding, constant_values="" if inputs.dtype == tf.string else 0)
-    return tf.ensure_shape(
-        padded, (inputs.shape[0], None if num_tokens is None else 1, *inputs.shape[2:])
-    )
+    return tf.ensure_shape(padded, (batch, None if num_tokens is None else 1, *others))
 
 
 def count_tokens(real: tf.Tensor) -> tf.Tensor:
@@ -287,9 +280,8 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     """Checks the number of real tokens per row, int32 (batch,); None counts those of `is_token`.
 
     Raises:
-        ValueError: `lengths` has another shape, is below 0 or larger than the number of token
-            positions, or an empty token comes before a real one (in a graph,
-            `tf.errors.InvalidArgumentError` when it runs).
+        ValueError: `lengths` has another shape or is out of range, or an empty token comes before
+            a real one (in a graph, `tf.errors.InvalidArgumentError` when it runs).
     """
     counted = count_tokens(real)
     limit = tf.shape(real)[1]
@@ -334,14 +326,12 @@ def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Ten
 
 
 def _integer_tensor(lengths: Any) -> Any:
-    if isinstance(lengths, list | tuple) and not lengths:
-        return tf.zeros((0,), tf.int32)
-    symbolic = isinstance(lengths, keras.KerasTensor)
-    tensor = lengths if symbolic else tf.convert_to_tensor(lengths)
-    dtype = keras.backend.standardize_dtype(tensor.dtype)
-    if not tf.as_dtype(dtype).is_integer:
-        raise TypeError(f"`lengths` must be integers. Received: {lengths!r} of dtype {dtype}.")
-    return tensor if symbolic else tf.cast(tensor, tf.int32)
+    is_symbolic = isinstance(lengths, keras.KerasTensor)
+    tensor = lengths if is_symbolic else tf.convert_to_tensor(lengths)
+    dtype = tf.as_dtype(tensor.dtype)
+    if not dtype.is_integer and tensor.shape != (0,):
+        raise TypeError(f"`lengths` must be integers. Received: {lengths!r} of {dtype.name}.")
+    return tensor if is_symbolic else tf.cast(tensor, tf.int32)
 
 
 def _ids_or_tokens(rows: Sequence[Any]) -> tf.Tensor | np.ndarray:

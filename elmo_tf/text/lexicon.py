@@ -94,8 +94,8 @@ class Lexicon(Spelling):
         """Reads `char.dic` and, if `has_words`, `word.dic`: `entry TAB id` per line.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the ids are not 0, 1, 2 …, or see the class. The message names the file.
+            ValueError: the ids are not 0, 1, 2 …, or see the class.
+            OSError: a file cannot be read.
         """
         folder = Path(folder)
         characters = _read(folder / CHARACTERS_FILE)

@@ -41,10 +41,8 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
                     line = re.sub("^\r*\ufeff", "", line)
                 # TensorFlow's reader drops all carriage returns, `str.split` splits there.
                 if "\r" in line and line.replace("\r", "").split() != line.split():
-                    raise ValueError(
-                        f"{name}, line {line_number}: a carriage return between two tokens. "
-                        "Replace it with a newline or a space. Or is the text UTF-16?"
-                    )
+                    message = "a carriage return between two tokens. Or is the text UTF-16?"
+                    raise ValueError(f"{name}, line {line_number}: {message}")
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {name}: {error}") from None
@@ -70,9 +68,8 @@ def sentence_lines(source: TextSource, first: int = 1, format: str | None = None
         for line_number, line in enumerate(lines, start=1):
             if line.startswith(">"):
                 raise ValueError(
-                    f"{name}, line {line_number}: the text begins with '>', as in FASTA: "
-                    f"{quoted(line.rstrip())}. Read protein sequences with --input-format fasta, "
-                    "or name the file .fasta. If it is ordinary text, write a space before the '>'."
+                    f"{name}, line {line_number}: the text begins with '>', as in FASTA. Use "
+                    "--input-format fasta, or write a space before the '>'."
                 )
             yield line
             if line.strip():
@@ -110,7 +107,7 @@ def fasta_records(
         has_identifiers: whether a record is also invalid without an identifier of its own.
 
     Raises:
-        ValueError: a record is invalid; or there is text before the first `>`.
+        ValueError: see `on_invalid`; or there is text before the first `>`.
     """
     header, line_of_header, parts = None, 0, []
     seen, invalid = set(), []
@@ -118,10 +115,8 @@ def fasta_records(
         if not line.startswith(">"):
             parts += line.split()
             if parts and header is None:
-                raise ValueError(
-                    f"{name}, line {number}: FASTA must begin with a header, '>' and an identifier."
-                    f" Received: {quoted(line.strip())}. If it is ordinary text, rename the file."
-                )
+                received = f"Received: {quoted(line.strip())}. If it is text, rename the file."
+                raise ValueError(f"{name}, line {number}: FASTA must begin with '>'. {received}")
             continue
         if header is not None:
             identifier = "".join(header.split()[:1])
@@ -151,10 +146,9 @@ def is_compressed(path: str | os.PathLike) -> bool:
 
 
 def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
-    """Expands patterns to files, sorted by name within each pattern.
+    """Expands patterns to files, sorted by name within each pattern; see `glob`.
 
-    A file that several patterns match is returned for each of them. Patterns may contain `*`, `?`,
-    `[…]`, and `**` for directories of any depth. Hidden files are not matched.
+    A file that several patterns match is returned for each of them. Hidden files are not matched.
 
     Raises:
         FileNotFoundError: a pattern matches no file.
@@ -188,10 +182,7 @@ def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = N
 def check_regular_file(path: str | os.PathLike) -> None:
     """Raises `OSError` or `ValueError` if a text file cannot be read more than once."""
     if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would block
-        raise ValueError(
-            f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
-            "pipe or a directory does not support."
-        )
+        raise ValueError(f"{path} is not a regular file, and the text is read more than once.")
     with open(path, "rb"):
         pass
 

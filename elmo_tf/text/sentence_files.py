@@ -59,16 +59,14 @@ def sentence_reader(
     Args:
         path: the file; `.gz` is decompressed.
         format: "text", a sentence per line of whitespace-separated tokens; "conll" or "conllu", see
-            `column_sentences`; "fasta", a record per sentence and a residue per token, see
-            `fasta_records`; or None to use the file's name.
+            `column_sentences`; "fasta", see `fasta_records`; or None to use the file's name.
         token_column: int >= 1. Column of the tokens; None for 1, or 2 in "conllu".
         tokenizer: splits each line of a text into sentences and tokens. None splits at whitespace.
-        on_invalid: "error" or "skip", for invalid records of FASTA; see `fasta_records`.
+        on_invalid: "error" or "skip", for invalid records of FASTA.
 
     Raises:
-        ValueError: an unknown format, `token_column` without columns, or `tokenizer` without text.
-            While reading: the column is missing in a line; or see `column_sentences`,
-            `fasta_records`, `sentence_lines`.
+        ValueError: an unknown format, `token_column` without columns, or `tokenizer` without text;
+            while reading, see the functions of each format.
     """
     format = format or format_of(path)
     if format not in FORMATS:

@@ -64,10 +64,7 @@ class Vocabulary:
             OSError: a file cannot be read.
         """
         if isinstance(lines_or_paths, str | os.PathLike):
-            raise TypeError(
-                "`lines_or_paths` must be a list of lines or paths, not a single one. "
-                f"Received: {quoted(lines_or_paths)}."
-            )
+            raise TypeError("`lines_or_paths` must be a list of lines or paths, not a single one.")
         paths: list[os.PathLike] = []
         counts: collections.Counter[str] = collections.Counter()
         for index, item in enumerate(lines_or_paths):
@@ -78,8 +75,7 @@ class Vocabulary:
             else:
                 raise TypeError(
                     "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
-                    f"Item {index} is {quoted(item)} (of type {type(item).__name__}). Join lists "
-                    "of tokens with spaces."
+                    f"Item {index} is {quoted(item)}."
                 )
         if paths:
             counts.update(count_text(paths).types)

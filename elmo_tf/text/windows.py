@@ -35,10 +35,8 @@ class LMWindows:
 
     Forward inputs are `<S> w1 … wn` and targets `w1 … wn </S>`; backward inputs `</S> wn … w1` and
     targets `wn … w1 <S>`. As many sentences as there are rows are assigned at a time, the longest
-    one to the row with the least text, which keeps the rows balanced.
-
-    Sentences are assigned by their lengths alone, so that each worker of a run splits only those of
-    its own rows. A thread prepares the next windows.
+    one to the row with the least text. Their lengths alone decide, so that each worker of a run
+    splits only those of its own rows. A thread prepares the next windows.
 
     Args:
         lines: a dataset of lines, string (), see `line_dataset`.
@@ -75,11 +73,11 @@ class LMWindows:
 
     def __next__(self) -> dict[str, tf.Tensor]:
         if self._taken == len(self._block.windows):
-            self._block = (self._next or self._prepare(self._block)).result()
+            self._block = self._next.result() if self._next else self._block_after(self._block)
             self._taken = 0
             if not self._block.windows:
                 raise StopIteration
-            self._next = self._prepare(self._block)
+            self._next = self._thread.submit(self._block_after, self._block)
         self._taken += 1
         return self._block.windows[self._taken - 1]
 
@@ -108,9 +106,6 @@ class LMWindows:
             for part in (*content["rows"], content["queue"])
         )
         self._block = _Block(_Text(rows, content["done"], queue), [], [])
-
-    def _prepare(self, block: "_Block") -> "Future[_Block]":
-        return self._thread.submit(self._block_after, block)
 
     def _block_after(self, block: "_Block") -> "_Block":
         text = block.text.after(len(block.windows) * self._window)

@@ -81,7 +81,7 @@ def files(in_temporary_folder):
         ((*SENSES_TEST, "--predictions", "keys"), 2, "keys exists. Choose another path or add --o"),
         ((*SENSES_TEST, "--predictions", "thesis", "--overwrite"), 2, "it contains other files"),
         ((*NEIGHBORS, "--sentence", "a b"), 1, "The word 'bank' does not occur in the text."),
-        ((*NEIGHBORS, "--layer", "3"), 1, "the model has the layers 0 to 2"),
+        ((*NEIGHBORS, "--layer", "3"), 1, "`layers` must be from 0 to 2"),
         (("diff", "gone.hdf5", "{model}", "text.txt"), 1, "There is no file of vectors gone.hdf5"),
         (DIFF, 1, "Cannot open text.txt as HDF5"),
         (("plot", "training", "no", "--output", "a.png"), 1, "There is no training log no"),

@@ -129,7 +129,7 @@ def test_a_folder_with_other_files_is_never_replaced(embedder, text, tmp_path):
 @pytest.mark.parametrize(
     ("suffix", "choices", "message"),
     [
-        ("", {}, r"must end in \.hdf5, \.h5, \.parquet, \.npy\. .*vectors'"),
+        ("", {}, r"must end in \.hdf5, \.h5, \.parquet, \.npy\. .*vectors"),
         (".npy", {}, r'NumPy \(\.npy\) requires pool="mean"'),
         (".parquet", {"use_sentence_keys": True}, "Parquet does not support"),
         (".hdf5", {"pool": "max"}, "`pool`: Input should be 'none' or 'mean'. Received: 'max'"),

@@ -1,5 +1,6 @@
 """An interrupted `embed_file` resumes and writes the same output."""
 
+import errno
 import os
 from unittest import mock
 
@@ -118,8 +119,9 @@ def test_after_a_full_disk_the_job_can_be_resumed(
 ):
     parts = tmp_path / f"parts{suffix}"
 
-    with pytest.raises(OSError, match="too large"), files_limited_to(num_bytes):
+    with pytest.raises(OSError, match="too large") as caught, files_limited_to(num_bytes):
         embedder.embed_file(text, parts)
+    assert caught.value.errno == errno.EFBIG
     assert not parts.exists()
 
     embedder.embed_file(text, parts)

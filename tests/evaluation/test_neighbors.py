@@ -149,7 +149,7 @@ def test_typical_occurrences_of_the_larger_use_come_first():
 def test_wrong_arguments_are_errors(embedder, bilm, text, text_file, tmp_path):
     with pytest.raises(ValueError, match="The word 'Play' does not occur in the text"):
         occurrences_of("Play", text)
-    with pytest.raises(ValueError, match="the model has the layers 0 to 2"):
+    with pytest.raises(ValueError, match="`layers` must be from 0 to 2"):
         nearest_tokens(embedder, [], text, [3])
     with pytest.raises(ValueError, match=r"must return all layers.*Received: 'top'"):
         nearest_tokens(Embedder(bilm, layers="top"), [], text)

@@ -148,7 +148,7 @@ def test_the_vector_of_an_instance_is_the_mean_over_its_tokens(embedder):
 
 
 def test_non_finite_vectors_and_single_layers_are_errors(fresh_bilm, bilm):
-    with pytest.raises(ValueError, match=r"`embedder` must return all layers .* Received: 'top'"):
+    with pytest.raises(ValueError, match=r"`embedder` must return all layers.* Received: 'top'"):
         evaluate_senses(Embedder(bilm, layers="top"), [RIVERSIDE], {"test": [RIVERSIDE]}, {})
     bilm = fresh_bilm()
     weight = bilm.trainable_weights[-1]

@@ -106,7 +106,7 @@ def test_items_that_are_neither_lines_nor_files_are_refused(item):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a b\nc\rd\n", r"text\.txt, line 2: a carriage return between two tokens\. Replace it"),
+        (b"a b\nc\rd\n", r"text\.txt, line 2: a carriage return between two tokens"),
         ("a b\r\n".encode("utf-16"), r"line 1: .* Or is the text UTF-16\?"),
     ],
 )
