@@ -165,10 +165,8 @@ class BiLMConfig:
         char_cnn: a `CharCNNConfig`, or None for a biLM with token embeddings: a table of
             `num_tokens` rows.
         lstm: an `LSTMConfig`.
-        num_tokens: int >= 1 or None. Size of the vocabulary. Required if `char_cnn` is None;
-            otherwise it is stored but not used.
-        bidirectional: bool. False makes a forward-only model with vectors half as wide. Defaults to
-            True.
+        num_tokens: int >= 1. Size of the vocabulary, which is required if `char_cnn` is None.
+        bidirectional: bool. False makes a forward-only model with vectors half as wide.
         tie_softmax: bool. Whether the softmax shares the token embedding table; only if `char_cnn`
             is None. Defaults to False.
 

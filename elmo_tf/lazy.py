@@ -50,8 +50,8 @@ def _load(home: str, name: str, config: dict[str, Any]) -> Any:
 def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
     """Imports a module of an optional package.
 
-    Raises `ImportError` if the package is not installed. The message names the `extra` of elmo_tf
-    that installs it; the feature that needs it, `purpose`, is its subject.
+    Raises `ImportError` if the package is not installed, which names the `extra` of elmo_tf that
+    installs it, and what needs it, `purpose`.
     """
     try:
         return importlib.import_module(module)

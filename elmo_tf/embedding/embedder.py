@@ -176,10 +176,7 @@ class Embedder:
         return np.stack(arrays) if arrays else np.zeros((0, *shape), np.float32)
 
     def array_shape(self, pool: str = "none") -> tuple[int | None, ...]:
-        """Shape of the array of a sentence, with None for its number of tokens.
-
-        `pool`: see `OutputOptions`.
-        """
+        """Shape of an array, with None for its tokens. `pool`: see `OutputOptions`."""
         layers = (self.num_layers,) if self.layers == "all" else ()
         tokens = (None,) if pool == "none" else ()
         return (*layers, *tokens, self.dim)
@@ -319,7 +316,7 @@ class Embedder:
         return file_jobs.embed_file(self, input, output, *how)
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the vectors depend on: a digest of the weights, and the settings."""
+        """Everything that the vectors depend on."""
         return {
             "model": model_digest(self.bilm, self._mix.weights if self._mix else ()),
             "layers": self.layers,
@@ -345,7 +342,6 @@ class Embedder:
         if is_forked():  # the first call raises the error; here it would end a worker of a pool
             self._read_group = self._encode_group = None
             return
-        refuse_fork()
         self.precision = usable_precision(self.precision)
         self.bilm, self._mix = layers_of_states(self.bilm, self._mix, self.precision)
         self._prepare()

@@ -77,10 +77,7 @@ def embed_file(
         _write_shards(embedder, vector_file, groups(), count)
         _checked_output(output, options, overwrite)
         if settings["input"] != _state(input):
-            raise ValueError(
-                f"{input} has changed since the job began. Start again (--overwrite, "
-                "overwrite=True)."
-            )
+            raise ValueError(f"{input} has changed since the job began. Start with --overwrite.")
         if vector_file.shard_suffix == ".raw":  # joining the shards doubles the size
             # HDF5 reports a full disk late, in many errors, or crashes.
             size = sum(path.stat().st_size for path in shards.iterdir())
@@ -135,10 +132,8 @@ def unfinished_folder(
     with locked_directory(folder, message):
         if problem := _why_not_resumable(folder, settings):
             if not overwrite:
-                raise FileExistsError(
-                    f"{folder} {problem}. Delete it, choose another output, or replace it "
-                    "(overwrite=True, --overwrite)."
-                )
+                remedy = "Delete it, or replace it with --overwrite (overwrite=True)."
+                raise FileExistsError(f"{folder} {problem}. {remedy}")
             _remove_children(folder)
         try:
             write_json(job_file, settings)

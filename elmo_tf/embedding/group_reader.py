@@ -11,7 +11,7 @@ import concurrent.futures
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -64,10 +64,9 @@ class GroupReader:
         shape = self._bilm.config.num_directions, rounded_rows(len(rows)), max(widths[0], 1)
         ids, starts = np.zeros(shape, np.int32), np.zeros(shape, bool)
         places = list(_places(rows, tokens, shape[0]))
-        for place in places:
-            row = place.direction, place.row
-            ids[*row, place.start : place.end] = tokens[place.sentence][:: _STEPS[place.direction]]
-            starts[*row, place.start : place.start + 1] = True
+        for direction, row, start, end, sentence in places:
+            ids[direction, row, start:end] = tokens[sentence][:: _STEPS[direction]]
+            starts[direction, row, start : start + 1] = True
         first_state = self._table.first_state[:, : self._depth]
         states = np.repeat(first_state, shape[1], axis=2)
         is_packed = len(rows) < len(sentences)
@@ -108,17 +107,11 @@ class GroupReader:
             return self._graphs[few_rows, is_packed]
         bilm, lstm = self._bilm, self._bilm.config.lstm
 
-        def states_of(joined):  # the cell state is not rounded
-            return [
-                [
-                    [
-                        tf.cast(state[:, : lstm.projection_dim], bilm.compute_dtype),
-                        state[:, -lstm.dim :],
-                    ]
-                    for state in tf.unstack(direction)
-                ]
-                for direction in tf.unstack(joined)
-            ]
+        def state_of(layer):  # the cell state is not rounded
+            return [tf.cast(layer[:, : -lstm.dim], bilm.compute_dtype), layer[:, -lstm.dim :]]
+
+        def states_of(joined):
+            return [[*map(state_of, tf.unstack(direction))] for direction in tf.unstack(joined)]
 
         def read_window(vectors, starts, first_state, states):
             vectors = tf.unstack(tf.cast(vectors, bilm.compute_dtype))
@@ -128,11 +121,10 @@ class GroupReader:
             read = [stack.read_packed(*args, few_rows) for stack, *args in directions]
             mask = tf.ones(tf.shape(vectors[0])[:2], tf.bool)
             layers = [
-                self._choice_of_windows(
-                    tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32), mask
-                )
+                tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32)
                 for inputs, (outputs, _) in zip(vectors, read, strict=True)
             ]
+            layers = [self._choice_of_windows(part, mask) for part in layers]
             return layers, joined_states([states for _, states in read])
 
         count = bilm.config.num_directions
@@ -149,22 +141,15 @@ class GroupReader:
 
 def joined_states(states: Any) -> tf.Tensor:
     """`[h, c]` of each layer of each direction as float32 (direction, layer, row, h and c)."""
-    return tf.stack(
-        [
-            [tf.concat([tf.cast(part, tf.float32) for part in layer], axis=1) for layer in stack]
-            for stack in states
-        ]
-    )
+
+    def joined(layer):
+        return tf.concat([tf.cast(part, tf.float32) for part in layer], axis=1)
+
+    return tf.stack([[*map(joined, stack)] for stack in states])
 
 
-class _Place(NamedTuple):
-    """Where a direction reads a sentence: the tokens of its row, in reading order."""
-
-    direction: int
-    row: int
-    start: int
-    end: int
-    sentence: int
+# Where a direction reads a sentence: direction, row, start and end in reading order, sentence.
+_Place = tuple[int, int, int, int, int]
 
 
 def _places(
@@ -175,7 +160,7 @@ def _places(
         end = 0
         for index in row[:: _STEPS[direction]]:
             start, end = end, end + len(tokens[index])
-            yield _Place(direction, number, start, end, index)
+            yield direction, number, start, end, index
 
 
 def _copy(
@@ -199,16 +184,13 @@ class TokenTable:
     """Caches token vectors (the layer below the LSTMs) across batches.
 
     The first rows are padding, `<S>` and `</S>`. When a request exceeds the capacity, a number of
-    distinct tokens, only the tokens of that request remain.
-
-    Attributes:
-        capacity: see above.
-        first_state: the state before each sentence, see `joined_states`.
+    distinct tokens, only the tokens of that request remain. `first_state` is the state before each
+    sentence, see `joined_states`.
     """
 
     def __init__(self, bilm: BiLM, capacity: int = 50_000):
         self._bilm = bilm
-        self.capacity = capacity
+        self._capacity = capacity
         self._rows: dict[str, int] = {}
         self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
         self.forget()
@@ -223,7 +205,7 @@ class TokenTable:
         """Rows of the tokens, int32 (token,) per sentence. Valid until the next call."""
         wanted = dict.fromkeys(token for tokens in sentences for token in tokens)
         missing = [token for token in wanted if token not in self._rows]
-        if len(self._rows) + len(missing) > self.capacity:
+        if len(self._rows) + len(missing) > self._capacity:
             self._rows, missing = {}, list(wanted)
         if missing:
             self._add(missing)

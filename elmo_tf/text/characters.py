@@ -117,10 +117,7 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
     """Converts Python strings to a string tensor, ragged if inner lengths differ; see `encode`.
 
     `strings` are a `str` or `bytes`, nested lists of them, an array, or a string tensor.
-
-    Raises:
-        TypeError: an item is not a string.
-        ValueError: a list contains both strings and lists.
+    `TypeError` if an item is not a string, `ValueError` if a list contains strings and lists.
     """
     if isinstance(strings, np.ndarray):
         strings = strings.tolist()  # a single string from a 0-d array

@@ -34,11 +34,9 @@ def token_lists(
         The tokens of each sentence, `str`, without the empty ones at its end, which are padding.
 
     Raises:
-        TypeError: `sentences` is a single string, a table of several columns, or no collection of
-            sentences; or an item is no sentence. The items of an iterator are checked when they
-            are read, all others at once.
-        ValueError: an empty token precedes a real one, or an array (batch, token) holds sentences
-            instead of tokens.
+        TypeError: `sentences` is no collection of sentences, or an item is no sentence. The items
+            of an iterator are checked when they are read, all others at once.
+        ValueError: an empty token precedes a real one, or an array (batch, token) holds sentences.
     """
     sentences = _collection(sentences, name)
     if isinstance(sentences, list | tuple):
@@ -55,10 +53,8 @@ def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
     sentences = column_of_table(sentences, name)
     if isinstance(sentences, tf.data.Dataset):
         if sentences.element_spec != tf.TensorSpec((), tf.string):
-            raise TypeError(
-                f"A dataset of `{name}` must have one string per element (after a batch, call "
-                f"`unbatch()`). Received elements of: {sentences.element_spec}"
-            )
+            message = f"A dataset of `{name}` must have one string per element (see `unbatch()`)."
+            raise TypeError(f"{message} Received: {sentences.element_spec}")
         return sentences.as_numpy_iterator()
     if isinstance(sentences, tf.RaggedTensor):
         return sentences.to_list()
@@ -78,10 +74,7 @@ def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
 
 def _refuse_string(sentences: Any, name: str) -> None:
     if isinstance(sentences, str | bytes):
-        raise TypeError(
-            f"`{name}` must be several sentences, not one string: {sentences!r:.60}. Put it in a "
-            "list."
-        )
+        raise TypeError(f"`{name}` must be several sentences, not one string: {sentences!r:.60}.")
 
 
 def _check_sentence(index: int, sentence: Any) -> None:
@@ -126,7 +119,7 @@ def column_of_table(sentences: Any, name: str) -> Any:
     """Returns the only column of a data frame; anything else unchanged.
 
     Raises:
-        TypeError: a mapping, or a table of no or several columns; `name` is for the message.
+        TypeError: a mapping, or a table of no or several columns.
     """
     if isinstance(sentences, Mapping):
         columns = list(sentences)
@@ -177,19 +170,14 @@ def as_tensor(inputs: Any) -> Any:
     """Converts inputs of a `BiLM` to a dense tensor; returns symbolic tensors unchanged.
 
     Returns a string tensor, tokens (batch, token) or a tensor of sentences (batch,); or an int32
-    tensor of rank 2 or 3. There is at least one token position.
-
-    Raises:
-        TypeError: a single string, or an unsupported type.
-        ValueError: unsupported number of axes, or rows of char ids of different lengths.
+    tensor of rank 2 or 3. There is at least one token position. `TypeError` for an unsupported
+    type, `ValueError` for an unsupported shape.
     """
     _refuse_string(inputs, "inputs")
     if isinstance(inputs, keras.KerasTensor):
         if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
-            raise ValueError(
-                f"A biLM reads strings or integer ids, not {inputs.dtype}. "
-                'Use keras.Input((), dtype="string") as the input of Elmo.'
-            )
+            remedy = 'Use keras.Input((), dtype="string").'
+            raise ValueError(f"{_ACCEPTED} Received: {inputs.dtype}. {remedy}")
         return _check_rank(inputs)
     if isinstance(inputs, tf.RaggedTensor):
         inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
@@ -252,11 +240,7 @@ def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf
 def split_tokens(sentences: Any) -> tf.RaggedTensor:
     """Splits sentences into tokens exactly as Python's `str.split()` does, in the graph.
 
-    Args:
-        sentences: string (batch,).
-
-    Returns:
-        string, ragged (batch, token). A sentence of whitespace only has no tokens.
+    String (batch,) → ragged (batch, token). A sentence of whitespace only has no tokens.
     """
     return tf.strings.split(tf.strings.regex_replace(sentences, WHITESPACE, " "))
 
@@ -343,10 +327,7 @@ def _ids_or_tokens(rows: Sequence[Any]) -> tf.Tensor | np.ndarray:
     try:
         return np.asarray(rows)
     except ValueError:
-        raise ValueError(
-            "Char ids must be one array (batch, token, char), but the rows have different "
-            "lengths. Pad them with zeros."
-        ) from None
+        raise ValueError("Char ids of rows of different lengths must be padded with 0.") from None
 
 
 def _padded_tokens(rows: Sequence[Any]) -> tf.Tensor:

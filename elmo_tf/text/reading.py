@@ -167,12 +167,7 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
 
 
 def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = None) -> list[Path]:
-    """The files of `text_files`, which must hold sentences: the first one of each is read.
-
-    Raises:
-        FileNotFoundError: see `text_files`.
-        OSError, ValueError: see `sentence_lines`.
-    """
+    """The files of `text_files`. The first sentence of each is read, see `sentence_lines`."""
     files = text_files(patterns)
     for file in filter(os.path.isfile, files):  # a pipe can be read only once
         next(sentence_lines(file, format=format), None)

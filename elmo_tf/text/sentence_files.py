@@ -163,10 +163,9 @@ def fields_of(line: str) -> list[str]:
 
 
 def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: str) -> list[str]:
-    """Returns column `number`, from 1, of a sentence; `content` is "token" or "tag", for messages.
+    """Returns column `number`, from 1, of a sentence; `ValueError` if it is missing in a row.
 
-    Raises:
-        ValueError: the column is missing or empty in a row.
+    `content` is "token" or "tag", for the message.
     """
     for row in rows:
         if len(row.fields) < number or not row.fields[number - 1]:
@@ -177,11 +176,7 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
 
 
 def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
-    """Returns the number of the last column.
-
-    Raises:
-        ValueError: a row has more or fewer columns than the `first` row of the file.
-    """
+    """The number of the last column; `ValueError` if it differs from that of the `first` row."""
     width = len(first.fields)
     for row in rows:
         if len(row.fields) != width:

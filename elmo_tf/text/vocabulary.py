@@ -156,12 +156,8 @@ def read_vocabulary(
     any line. The last of equal lines counts. The others, and empty lines, have rows that no token
     reads but the softmax sums over: they get a remark.
 
-    Args:
-        path: the file.
-        num_rows: rows of the checkpoint's tables, which decide on empty lines at the end.
-
-    Returns:
-        The vocabulary, and the row of each of its tokens in these tables.
+    Returns the vocabulary, and the row of each of its tokens in the tables of the checkpoint, which
+    have `num_rows`: this decides on empty lines at the end.
 
     Raises:
         ValueError: `<S>`, `</S>` or `<UNK>` is missing.

@@ -174,13 +174,6 @@ def test_sentence_vectors_are_means_over_tokens_and_may_be_normalized(embedder_o
             np.testing.assert_allclose(np.linalg.norm(array, axis=-1), norms[..., 0] > 0, atol=1e-6)
 
 
-def test_strings_bytes_and_lone_surrogates_give_the_same_vectors(embedder):
-    expected = embedder.encode([b"a \xff"], output="token")[0]
-
-    for sentence in ("a \udcff", [b"a", b"\xff"], ("a", "\udcff"), np.array(["a", "\udcff"])):
-        np.testing.assert_array_equal(embedder.encode([sentence], output="token")[0], expected)
-
-
 def test_progress_is_shown_on_request(embedder, capsys):
     embedder.encode(["a", "b"], show_progress_bar=True)
     assert "embedding: 2/2, " in capsys.readouterr().err
@@ -195,11 +188,8 @@ def test_invalid_sentences_are_refused_with_their_number(embedder):
             call(pandas.DataFrame({"text": ["the cat sat"], "label": 1}))
         with pytest.raises(TypeError, match=r"a str or a list of tokens.*Sentence 1 is None"):
             call(["a", None])  # before anything is computed
-    for sentence in (7, ["a", 7], {"a": 1}):
-        with pytest.raises(TypeError, match=r"a str or a list of tokens.*entence 1 is "):
-            list(embedder.embed(iter(["a", sentence])))
-    with pytest.raises(ValueError, match=r"precedes a real token in sentence 1: \['', 'a'\]"):
-        list(embedder.embed(["a", ["", "a"]]))
+    with pytest.raises(TypeError, match=r"a str or a list of tokens.*entence 1 is "):
+        list(embedder.embed(iter(["a", ["a", 7]])))
 
 
 @pytest.mark.parametrize(

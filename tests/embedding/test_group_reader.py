@@ -157,16 +157,6 @@ def test_only_the_layers_that_are_needed_are_read(embedder_of, windows, bilm, la
     assert len(windows) == 3 * (layer > 0)
 
 
-def test_no_window_has_more_tokens_than_a_batch(embedder_of, windows, bilm):
-    sentences = [sentence(n, n) for n in range(9, 29)]
-
-    found = list(embedder_of("all", 16).embed(sentences))
-
-    assert max(rows * size for rows, size in windows) == 16
-    for tokens, vectors in zip(sentences, found, strict=True):
-        np.testing.assert_allclose(vectors, bilm([tokens])["layers"][0], atol=1e-5)
-
-
 def test_windows_start_from_the_warm_start_state(fresh_bilm, forward_bilm, windows):
     new_bilm = fresh_bilm()
     new_bilm.warm_start(["the cat sat", "a 서울"])

@@ -113,9 +113,3 @@ def test_a_failure_leaves_no_file_and_a_full_disk_is_found_before_the_computatio
     assert fake.calls == 0
     assert list(folder.iterdir()) == []
     assert_close(read(fake), [*Fake().embed(SENTENCES)])
-
-
-def test_an_embedder_of_one_layer_is_refused(fake):
-    fake.layers = "top"
-    with pytest.raises(ValueError, match=r"`embedder` must return all layers.*Received: 'top'"):
-        read(fake)

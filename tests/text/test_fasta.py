@@ -1,3 +1,4 @@
+import functools
 import gzip
 import re
 
@@ -64,15 +65,12 @@ def test_invalid_records_are_listed_or_skipped(tmp_path, caplog):
         "'P3' (line 6) is not a sequence of letters: ''",
         "'P4' (line 7) is not a sequence of letters: ''",
     ]
+    lines = functools.partial(sentence_lines, file)
     unnamed = ["'' (line 9) has no identifier of its own", "'P5' (line 13) has no identifier"]
-    for read, problems in ((sentence_reader(file), invalid + unnamed), (lines_of(file), invalid)):
+    for read, problems in ((sentence_reader(file), invalid + unnamed), (lines, invalid)):
         message = re.escape(f"{file}: invalid records: {'; '.join(problems)}")
         with pytest.raises(ValueError, match=message):
             list(read())
     (sentence,) = sentence_reader(file, on_invalid="skip")()
     assert (sentence.identifier, sentence.text) == ("P5", "A C")
     assert all(problem in caplog.text for problem in invalid + unnamed)
-
-
-def lines_of(file):
-    return lambda: sentence_lines(file)

@@ -128,7 +128,7 @@ def test_an_empty_token_before_a_real_one_is_refused():
         (pandas.Series(["a", float("nan")]), r"Sentence 1 is nan"),
         (np.array([0.5]), r"Sentence 0 is 0.5"),
         (["a", ["b", 7]], r"Token 1 of sentence 1 is 7, of type int"),
-        (tf.data.Dataset.from_tensor_slices(["a"]).batch(1), r"call `unbatch\(\)`"),
+        (tf.data.Dataset.from_tensor_slices(["a"]).batch(1), r"see `unbatch\(\)`"),
         (tf.data.Dataset.range(2), r"one string per element.*int64"),
     ],
 )

@@ -63,16 +63,6 @@ def test_files_with_crlf_or_a_byte_order_mark_and_gzip_files_are_loaded(tmp_path
         assert list(Vocabulary.load(path).tokens) == [*SPECIAL, "a"]
 
 
-def test_ids_are_indices_and_unknown_tokens_map_to_unk():
-    vocabulary = Vocabulary.build(["a a b"])
-
-    assert vocabulary.ids(["b", "a", "zzz", "</S>", "<S>"]) == [4, 3, 2, 1, 0]
-    assert len(vocabulary) == 5
-    assert "a" in vocabulary
-    assert "zzz" not in vocabulary
-    assert repr(vocabulary) == "Vocabulary(5 tokens)"
-
-
 def test_lookup_in_a_graph_gives_the_same_ids_in_the_same_shape():
     vocabulary = Vocabulary.build(["a a b caf\udce9"])
     tokens = [["b", "a", b"zzz"], ["<S>", "</S>", b"caf\xe9"]]
@@ -80,6 +70,8 @@ def test_lookup_in_a_graph_gives_the_same_ids_in_the_same_shape():
     dataset = tf.data.Dataset.from_tensors(tf.constant(tokens)).map(vocabulary.lookup)
 
     expected = [[4, 3, 2], [0, 1, 5]]
+    assert [vocabulary.ids(["b", "a", "zzz"]), "a" in vocabulary] == [expected[0], True]
+    assert ("zzz" in vocabulary, repr(vocabulary)) == (False, "Vocabulary(6 tokens)")
     assert vocabulary.lookup(tf.constant(tokens)).numpy().tolist() == expected
     assert in_graph(tf.constant(tokens)).numpy().tolist() == expected
     assert next(iter(dataset)).numpy().tolist() == expected
