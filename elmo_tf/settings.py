@@ -104,18 +104,12 @@ class RunSettings:
     """Base of the settings of a run, which are recorded in the directory `workdir`.
 
     If `resume` is true, settings that are not given are those of the record.
-
-    Class attributes:
-        RECORD: name of the record's file.
-        EXCLUSIVE: pairs of settings that exclude each other.
-        CHANGEABLE: settings that may change when a run is resumed.
-        ABSENT: values of settings that records of earlier versions lack.
     """
 
-    RECORD: ClassVar[str]
-    EXCLUSIVE: ClassVar[tuple[tuple[str, str], ...]]
-    CHANGEABLE: ClassVar[tuple[str, ...]]
-    ABSENT: ClassVar[Mapping[str, Any]] = {}
+    RECORD: ClassVar[str]  # name of the record's file
+    EXCLUSIVE: ClassVar[tuple[tuple[str, str], ...]]  # pairs of settings
+    CHANGEABLE: ClassVar[tuple[str, ...]]  # when a run is resumed
+    ABSENT: ClassVar[Mapping[str, Any]] = {}  # settings that records of earlier versions lack
 
     @pydantic.model_validator(mode="before")
     @classmethod

@@ -19,14 +19,13 @@ from elmo_tf.processors import PRECISIONS
 from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized
 
 
-def check_layers(layers: Any, num_layers: int | None = None) -> None:
+def check_layers(layers: Any, num_layers: float = math.inf) -> None:
     """Raises `ValueError` unless `layers` is one of `LAYERS` or below `num_layers`, if known."""
     if isinstance(layers, str):
         if layers not in LAYERS:
             raise ValueError(f"`layers` must be one of {', '.join(LAYERS)}. Received: {layers!r}")
-    elif layers < 0 or (num_layers is not None and layers >= num_layers):
-        last = "the last layer" if num_layers is None else num_layers - 1
-        raise ValueError(f"`layers` must be from 0 to {last}. Received: {layers}")
+    elif not 0 <= layers < num_layers:
+        raise ValueError(f"`layers` must be from 0 to {num_layers - 1}. Received: {layers}")
 
 
 class LayerChoice:

@@ -187,10 +187,7 @@ def corpus_size(text: TextCount, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def warn_of_unknown(share: float, text: str, consequence: str) -> None:
-    """Warns if more than 5 % of the targets of a corpus are not in the vocabulary.
-
-    `text` names the corpus in the message, which ends with `consequence`.
-    """
+    """Warns if more than 5 % of the targets of a corpus, `text`, are not in the vocabulary."""
     if share > _MAX_UNKNOWN:
         logging.warning(
             "%s of the targets%s are not in the vocabulary and count as <UNK>: %s",

@@ -68,10 +68,8 @@ class KnownText(NamedTuple):
 class TextCount:
     """Counts the sentences, the tokens and the suspicious lines of a text.
 
-    Args:
-        known: the text that the model knows which reads the sentences. Without it, only the kinds
-            of lines that are suspicious in any text are counted.
-        is_corpus: whether sentences are those of `read_sentences`: not empty, and split.
+    `known` is what the model knows that reads the sentences; without it, only lines that are
+    suspicious in any text are counted. In a corpus, sentences are those of `read_sentences`.
     """
 
     def __init__(self, known: KnownText | None = None, is_corpus: bool = False):

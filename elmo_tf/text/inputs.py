@@ -108,10 +108,8 @@ def _checked_tokens(index: int, sentence: Any, keep_text: bool) -> Any:
     while tokens and not tokens[-1]:
         tokens.pop()
     if "" in tokens:
-        raise ValueError(
-            f'An empty token ("") precedes a real token in sentence {index}: {sentence!r:.80}. '
-            "Empty tokens are padding and belong at the end."
-        )
+        message = f'An empty token ("") precedes a real token in sentence {index}'
+        raise ValueError(f"{message}: {sentence!r:.80}. Padding belongs at the end.")
     return tokens
 
 

@@ -19,7 +19,27 @@ SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
 _SKIPPED = "!!!MAXTERMID"  # a line in vocabulary files of the 1 Billion Word benchmark
 
 
-class Vocabulary:
+class StringTable:
+    """Ids of strings in the graph: the position in a list, or `default` for all other strings."""
+
+    def __init__(self, strings: Sequence[str], default: int):
+        self._strings = strings
+        self._default = default
+
+    @functools.cached_property
+    def table(self) -> tf.lookup.StaticHashTable:
+        """TensorFlow's table."""
+        with tf.init_scope():  # outside of the graph that is being traced
+            keys = tf.constant([encode(string) for string in self._strings])
+            values = tf.range(len(self._strings), dtype=tf.int64)
+            initializer = tf.lookup.KeyValueTensorInitializer(keys, values)
+            return tf.lookup.StaticHashTable(initializer, self._default)
+
+    def __getstate__(self) -> dict:  # tables cannot be copied
+        return {name: value for name, value in vars(self).items() if name != "table"}
+
+
+class Vocabulary(StringTable):
     """The tokens that a language model predicts, sorted by decreasing count.
 
     The order matters: the sampled softmax draws negatives from a log-uniform distribution over it.
@@ -42,7 +62,7 @@ class Vocabulary:
     def __init__(self, tokens: Iterable[str]):
         self.tokens: tuple[str, ...] = tuple(map(_as_read, tokens))
         self._ids = _checked_ids(self.tokens)
-        self._table = StringTable(self.tokens, default=UNKNOWN_ID)
+        super().__init__(self.tokens, UNKNOWN_ID)
 
     @classmethod
     def build(
@@ -141,11 +161,6 @@ class Vocabulary:
         """Returns the ids of a string tensor, int64 of the same shape."""
         return self.table.lookup(tokens)
 
-    @property
-    def table(self) -> tf.lookup.StaticHashTable:
-        """The table of `lookup`, see `StringTable`."""
-        return self._table.table
-
 
 def read_vocabulary(
     path: str | os.PathLike, num_rows: int | None = None
@@ -170,36 +185,14 @@ def read_vocabulary(
     last = {line: row for row, line in enumerate(lines)}
     special = [last.get(token) for token in SPECIAL_TOKENS]
     if None in special:
-        raise ValueError(
-            f"{os.fspath(path)} has no line {SPECIAL_TOKENS[special.index(None)]}, which the "
-            "vocabulary of a language model needs."
-        )
+        missing = SPECIAL_TOKENS[special.index(None)]
+        raise ValueError(f"{path} has no line {missing}, which a language model needs.")
     rows = [*special, *sorted({*range(len(lines))} - {*special})]
     tokens = [
         line if line and last[line] == row else f"{line} (row {row + 1}, unused)".lstrip()
         for row, line in ((row, lines[row]) for row in rows)
     ]
     return Vocabulary(tokens), rows
-
-
-class StringTable:
-    """Ids of strings in the graph: the position in a list, or `default` for all other strings."""
-
-    def __init__(self, strings: Sequence[str], default: int):
-        self._arguments = strings, default
-
-    @functools.cached_property
-    def table(self) -> tf.lookup.StaticHashTable:
-        """TensorFlow's table."""
-        strings, default = self._arguments
-        with tf.init_scope():  # outside of the graph that is being traced
-            keys = tf.constant([encode(string) for string in strings])
-            values = tf.range(len(strings), dtype=tf.int64)
-            initializer = tf.lookup.KeyValueTensorInitializer(keys, values)
-            return tf.lookup.StaticHashTable(initializer, default)
-
-    def __reduce__(self) -> tuple:
-        return StringTable, self._arguments  # tables cannot be copied
 
 
 def _as_read(string: str) -> str:

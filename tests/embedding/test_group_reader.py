@@ -85,6 +85,12 @@ def sentence(length, seed=0):
     return list(np.random.default_rng(seed).choice(WORDS, length))
 
 
+def check(found, bilm, sentences, layer=slice(None)):
+    for tokens, vectors in zip(sentences, found, strict=True):
+        expected = bilm([tokens])["layers"][0, layer, ..., : len(tokens), :]
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
 @pytest.fixture
 def windows(monkeypatch):
     """Sets windows of at most 8 tokens and records the (row, token) shapes that are read."""
@@ -136,9 +142,7 @@ def test_sentences_of_all_lengths_share_rows_and_are_returned_in_input_order(
     # Rows of 90 and of 40 + 17 + 16 + 9 + 5 + 3 tokens.
     assert {rows for rows, _ in windows} == {2}
     assert sum(rows * size for rows, size in windows) < 1.1 * sum(map(len, sentences))
-    for tokens, vectors in zip(sentences, found, strict=True):
-        expected = bilm([tokens])["layers"][0, :, : len(tokens)]
-        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    check(found, bilm, sentences)
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -149,25 +153,16 @@ def test_only_the_layers_that_are_needed_are_read(embedder_of, windows, bilm, la
             monkeypatch.setattr(lstm, "read_packed", None)
     sentences = [sentence(n, n) for n in (3, 0, 17)]
 
-    found = Embedder(bilm, layer).embed(sentences)
-
-    for tokens, vectors in zip(sentences, found, strict=True):
-        expected = bilm([tokens])["layers"][0, layer, : len(tokens)]
-        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    check(Embedder(bilm, layer).embed(sentences), bilm, sentences, layer)
     assert len(windows) == 3 * (layer > 0)
 
 
 def test_windows_start_from_the_warm_start_state(fresh_bilm, forward_bilm, windows):
     new_bilm = fresh_bilm()
     new_bilm.warm_start(["the cat sat", "a 서울"])
-    tokens = sentence(30)
-
-    (found,) = Embedder(new_bilm, batch_tokens=16).embed([tokens])
-
+    for each in (new_bilm, forward_bilm):
+        check(Embedder(each, batch_tokens=16).embed([sentence(30)]), each, [sentence(30)])
     assert windows
-    np.testing.assert_allclose(found, new_bilm([tokens])["layers"][0], atol=1e-5)
-    (found,) = Embedder(forward_bilm, batch_tokens=16).embed([tokens])
-    np.testing.assert_allclose(found, forward_bilm([tokens])["layers"][0], atol=1e-5)
 
 
 def test_a_mix_with_layer_norm_is_that_of_each_sentence(bilm, windows):
