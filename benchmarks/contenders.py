@@ -78,7 +78,7 @@ def train_elmo_tf(folder: Path, precision: str) -> Callable:
     with dtype_policy(precision):
         vocabulary = Vocabulary.load(folder / "vocab.txt")
         model = LanguageModel.create(config, vocabulary, peer["n_negative_samples_batch"])
-    step = TrainStep(model, Adagrad(), peer["batch_size"], dropout=0.1, clip_norm=10.0, seed=0)
+    step = TrainStep(model, Adagrad(0.2), peer["batch_size"], dropout=0.1, clip_norm=10.0, seed=0)
 
     def train(indices: list) -> None:
         for index in indices:

@@ -63,11 +63,7 @@ class RunState:
         self._windows = windows
 
     def save(self) -> None:
-        """Saves the state. All workers must call it at the same step.
-
-        Raises:
-            OSError: this or another worker cannot write to the disk.
-        """
+        """Saves the state. All workers must call it at the same step."""
         step = int(self._cluster.local(self.train_step.step)[0])
         folder = self._folder / f"step-{step:08d}"
         reason = None
@@ -135,10 +131,6 @@ class RunState:
 
         Returns:
             The step of the save, or 0 without a save.
-
-        Raises:
-            ValueError: the save is damaged or does not fit this run, or the workers see different
-                saves.
         """
         saves = _complete_saves(self._folder)
         step = saves[-1][1]["step"] if saves else 0
@@ -235,15 +227,10 @@ class StopRequest:
             signal.signal(number, handler)
 
     def end(self, number: int) -> None:
-        """Ends the process as the signal would have without this class.
-
-        Raises:
-            KeyboardInterrupt: the signal was SIGINT (Ctrl-C).
-            SystemExit: it was another, with the exit status of a shell, 128 + number.
-        """
+        """Ends the process as the signal would have without this class."""
         if number == signal.SIGINT:
             raise KeyboardInterrupt
-        raise SystemExit(128 + number)
+        raise SystemExit(128 + number)  # the exit status of a shell
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal and number == signal.SIGINT:

@@ -30,11 +30,9 @@ class Cluster:
     Args:
         strategy: TensorFlow's distribution strategy.
         worker: int >= 0. Index of this process; 0 is the chief, which writes the shared files.
-            Defaults to 0.
-        addresses: the address of each process if there are several. Defaults to ().
+        addresses: the address of each process if there are several.
 
     Attributes:
-        is_chief: whether this process writes the shared files.
         num_workers: int >= 1. Number of processes.
         num_replicas: int >= 1. Replicas of all workers together.
     """
@@ -120,13 +118,7 @@ def cluster_from_environment(batch_size: int) -> Cluster:
 
     If TF_CONFIG names several workers, these train together. Otherwise all GPUs of this machine do,
     or without GPUs all of its logical CPU devices. With several workers, call it before TensorFlow
-    computes anything.
-
-    Args:
-        batch_size: int >= 1. Batch rows of all replicas together.
-
-    Raises:
-        ValueError: TF_CONFIG is wrong, or `batch_size` is not a multiple of the number of replicas.
+    computes anything. `batch_size` are the batch rows of all replicas together.
     """
     worker, addresses = _workers()
     if addresses:

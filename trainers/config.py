@@ -180,14 +180,7 @@ class PretrainConfig(RunSettings):
             raise ValueError("`new_corpus` needs `resume`.")
 
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
-        """The shape of the biLM by `preset` or `options`; `start_from` is ignored.
-
-        Args:
-            num_tokens: int >= 1. Size of the vocabulary.
-
-        Raises:
-            ValueError: the options are wrong.
-        """
+        """The shape by `preset` or `options`; `num_tokens` is the size of the vocabulary."""
         if self.options is not None:
             config = BiLMConfig.from_options(self.options)
         else:

@@ -71,11 +71,7 @@ def initial_vocabulary(
 
 
 def initial_shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: int) -> BiLMConfig:
-    """The shape of the biLM: that of the checkpoint it starts from, or else of the settings.
-
-    Raises:
-        ValueError: preset or options have another shape.
-    """
+    """The shape of the biLM: that of the checkpoint it starts from, or else of the settings."""
     path = config.start_from
     if path is None:
         return config.bilm_config(num_tokens)
@@ -112,13 +108,8 @@ def read_inputs(
 ) -> Inputs:
     """Reads the text, and checks that it fits the run in the work directory, if that is resumed.
 
-    Args:
-        config, workdir, files, valid_files: those of the run.
-        shape: see `initial_shape`.
-        vocabulary, text: see `initial_vocabulary`.
-
-    Raises:
-        FileExistsError, ValueError, OSError: see `pretrain`.
+    For `shape` see `initial_shape`, for `vocabulary` and `text` `initial_vocabulary`. Errors: see
+    `pretrain`.
     """
     lexicon, before = None, workdir.before
     has_lexicon = shape.char_cnn is not None and shape.char_cnn.lexicon is not None
@@ -189,11 +180,7 @@ def _check_vocabulary(
 def _earlier_corpora(
     config: PretrainConfig, workdir: WorkDirectory, corpus: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
-    """The corpora that the run read before this `corpus`, and the number of steps that read them.
-
-    Raises:
-        ValueError: the run is resumed with another corpus, and `new_corpus` is not set.
-    """
+    """The corpora that the run read before this one, and the number of steps that read them."""
     if workdir.before is None:
         return [], 0
     before, step = workdir.before["corpus"], workdir.before["saved_step"]

@@ -10,28 +10,16 @@ import keras
 import tensorflow as tf
 
 _FINAL_FRACTION = 0.1  # of the highest rate, at the end of the cosine
-_EPSILON = 1e-8  # of AdamW
-
-
-def optimizer_named(name: str, learning_rate: Any, weight_decay: float = 0.0) -> "RowOptimizer":
-    """Creates the optimizer "adagrad" or "adamw", which alone has a weight decay."""
-    if name == "adagrad":
-        return Adagrad(learning_rate)
-    return AdamW(learning_rate, weight_decay=weight_decay)
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8  # of AdamW
 
 
 def learning_rate_schedule(
     name: str, learning_rate: float, warmup_steps: int, total_steps: int
 ) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Creates a schedule by its name.
+    """Creates the schedule "constant" or "cosine" (Loshchilov and Hutter 2017).
 
-    Args:
-        name: "constant"; or "cosine", which decreases to a tenth of the rate (Loshchilov and Hutter
-            2017).
-        learning_rate: float > 0. The highest rate.
-        warmup_steps: int >= 0. Steps during which the rate rises linearly, limited to half of all
-            steps.
-        total_steps: int >= 1. All steps, including the warm-up.
+    For the highest `learning_rate` and the warm-up, which is part of `total_steps`, see
+    `PretrainConfig`.
     """
     warmup_steps = min(warmup_steps, total_steps // 2)
     return keras.optimizers.schedules.CosineDecay(
@@ -53,18 +41,17 @@ class RowOptimizer(abc.ABC):
     every step. Subclasses implement `update`.
 
     Args:
-        name: the first part of the names of the variables.
         learning_rate: float or a schedule.
 
     Attributes:
         variables: the number of steps, and after `build` the slots of each weight.
     """
 
+    name: str  # the first part of the names of the variables
     slot_names: tuple[str, ...]
     initial_value = 0.0  # of the slots
 
-    def __init__(self, name: str, learning_rate: Any):
-        self.name = name
+    def __init__(self, learning_rate: Any):
         self.learning_rate = learning_rate
 
     def build(self, weights: Sequence[keras.Variable]) -> None:
@@ -113,20 +100,14 @@ class RowOptimizer(abc.ABC):
 class Adagrad(RowOptimizer):
     """Adagrad, the optimizer of the original.
 
-    `a = a + g²`, `v = v - learning_rate · g / sqrt(a)`
-
-    Args:
-        learning_rate: float or a schedule. Defaults to 0.2.
-        initial_accumulator_value: float > 0. Initial value of `a`. Defaults to 1.
+    `a = a + g²`, from 1 on, `v = v - learning_rate · g / sqrt(a)`
 
     Source: Duchi et al. 2011; the settings of Peters et al. 2018.
     """
 
+    name = "adagrad"
     slot_names = ("accumulator",)
-
-    def __init__(self, learning_rate: Any = 0.2, initial_accumulator_value: float = 1.0):
-        super().__init__("adagrad", learning_rate)
-        self.initial_value = initial_accumulator_value
+    initial_value = 1.0
 
     def update(self, weight, gradient, slots, rate, step):
         settings = {"var": weight, "accum": slots[0], "lr": rate, "epsilon": tf.zeros(())}
@@ -140,7 +121,7 @@ class Adagrad(RowOptimizer):
 class AdamW(RowOptimizer):
     """Adam with decoupled weight decay, and lazy updates for sparse gradients.
 
-    `m = beta_1 · m + (1 - beta_1) · g`, `s = beta_2 · s + (1 - beta_2) · g²`,
+    `m = beta_1 · m + (1 - beta_1) · g`, `s = beta_2 · s + (1 - beta_2) · g²`, from 0 on,
     `v = v - learning_rate · (weight_decay · v + r · m / (sqrt(s) + epsilon))` with
     `r = sqrt(1 - beta_2^t) / (1 - beta_1^t)` in step `t`, counted from 1.
 
@@ -149,30 +130,21 @@ class AdamW(RowOptimizer):
     no weight decay.
 
     Args:
-        learning_rate: float or a schedule. Defaults to 0.001.
-        beta_1: float, 0 to below 1. Decay rate of the mean `m`. Defaults to 0.9.
-        beta_2: float, 0 to below 1. Decay rate of the mean square `s`. Defaults to 0.999.
+        learning_rate: float or a schedule.
         weight_decay: float >= 0. Defaults to 0, plain Adam.
 
     Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
     """
 
+    name = "adamw"
     slot_names = ("mean", "square")
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        weight_decay: float = 0.0,
-    ):
-        super().__init__("adamw", learning_rate)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
+    def __init__(self, learning_rate: Any, weight_decay: float = 0.0):
+        super().__init__(learning_rate)
         self.weight_decay = weight_decay
 
     def update(self, weight, gradient, slots, rate, step):
-        beta_1_power, beta_2_power = self.beta_1**step, self.beta_2**step
+        beta_1_power, beta_2_power = _BETA_1**step, _BETA_2**step
         is_sparse = isinstance(gradient, tf.IndexedSlices)
         values = gradient.values if is_sparse else gradient
         has_decay = self.weight_decay and len(values.shape) > 1
@@ -188,15 +160,15 @@ class AdamW(RowOptimizer):
                 beta1_power=beta_1_power,
                 beta2_power=beta_2_power,
                 lr=rate,
-                beta1=self.beta_1,
-                beta2=self.beta_2,
+                beta1=_BETA_1,
+                beta2=_BETA_2,
                 epsilon=_EPSILON,
                 grad=gradient,
             )
             return
         rows = gradient.indices
-        mean = _decayed_mean(slots[0], rows, values, self.beta_1)
-        square = _decayed_mean(slots[1], rows, values**2, self.beta_2)
+        mean = _decayed_mean(slots[0], rows, values, _BETA_1)
+        square = _decayed_mean(slots[1], rows, values**2, _BETA_2)
         scaled_rate = rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
         change = scaled_rate * mean / (tf.sqrt(square) + _EPSILON)  # (row, …)
         if has_decay:

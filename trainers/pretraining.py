@@ -43,7 +43,7 @@ from elmo_tf.trainers.inputs import (
     initial_vocabulary,
     read_inputs,
 )
-from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
+from elmo_tf.trainers.optimizers import Adagrad, AdamW, learning_rate_schedule
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.training_log import TrainingLogger
 from elmo_tf.trainers.workdir import WorkDirectory
@@ -145,9 +145,10 @@ def _build(
         model = LanguageModel.create(inputs.shape, inputs.vocabulary, config.num_sampled, lexicon)
         if source is not None:
             copy_weights(source, model, config.start_from)
+        is_adagrad = config.optimizer == "adagrad"
         return TrainStep(
             model,
-            optimizer_named(config.optimizer, schedule, config.weight_decay),
+            Adagrad(schedule) if is_adagrad else AdamW(schedule, config.weight_decay),
             num_rows=config.batch_size,
             dropout=config.dropout,
             clip_norm=config.clip_norm,
@@ -213,7 +214,13 @@ def _run(
         signal = int(losses.pop("signal"))  # the largest of all workers
         is_skipped = losses.pop("skipped")
         logger.step(step, losses)
-        _check_finite(step, losses)
+        for name in ("loss", "norm"):
+            if not math.isfinite(losses[name]):
+                raise FloatingPointError(
+                    f"The {'gradient ' * (name == 'norm')}{name} is {losses[name]} at step {step}: "
+                    "training has diverged. Lower the learning rate, and start again or resume "
+                    "from the last save."
+                )
         if is_skipped:
             logging.warning(
                 "Step %d: the gradient is ignored, because its norm, %.0f, is more than 10 times "
@@ -293,12 +300,3 @@ class _Results:
             with self._average.applied():
                 save_language_model(self._model, self._workdir.path)
             self._workdir.write(self.record)
-
-
-def _check_finite(step: int, losses: dict[str, float]) -> None:
-    for name, value in (("loss", losses["loss"]), ("gradient norm", losses["norm"])):
-        if not math.isfinite(value):
-            raise FloatingPointError(
-                f"The {name} is {value} at step {step}: training has diverged. Lower the learning "
-                "rate, and start again or resume from the last save."
-            )

@@ -34,16 +34,9 @@ class TrainStep:
     Create it, and its model, within the scope of the cluster's strategy.
 
     Args:
-        model: a `LanguageModel`.
-        optimizer: one of `elmo_tf.trainers.optimizers`.
         num_rows: int >= 1. Batch rows of all replicas together.
-        dropout: float, 0 to below 1.
-        clip_norm: float > 0.
+        dropout, clip_norm, reset_states, ema: see `PretrainConfig`.
         seed: int. With the step and the replica, it determines all random numbers.
-        reset_states: float, 0 to below 1. Share of the rows whose states are reset to zeros.
-            Defaults to 0.
-        ema: float, 0 to below 1. Decay of the moving average of the weights. Defaults to 0, no
-            average.
         cluster: a `Cluster`. Defaults to one replica.
 
     Source: Peters et al. 2018, section 3.1; the settings of the original.
@@ -96,8 +89,7 @@ class TrainStep:
         """Trains on one window.
 
         Args:
-            inputs, targets: string (direction, row, token), see `LMWindows`; the rows of all
-                replicas of this process.
+            inputs, targets: see `LMWindows`; the rows of all replicas of this process.
             signal: int. A message of this process to all others.
 
         Returns:

@@ -20,13 +20,7 @@ _LARGEST_EXPONENT = 50
 class TrainingLogger(contextlib.ExitStack):
     """Logs and prints each step; a context manager. Only the chief prints.
 
-    Args:
-        config: the settings of the run.
-        workdir: its work directory, with the log.
-        schedule: the learning rate of each step.
-        num_steps: int. Steps in total.
-        first: int >= 0. Steps done before this start.
-        is_chief: whether this process writes.
+    `schedule` is the learning rate of each step, `first` the number of steps before this start.
     """
 
     def __init__(
@@ -73,8 +67,8 @@ class TrainingLogger(contextlib.ExitStack):
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         """Logs the perplexity of the held-out text."""
-        names = [name for name in ("forward", "backward") if name in result]
-        directions = [f"{name} {result[name]:.1f}" for name in names]
+        both = ("forward", "backward")
+        directions = [f"{name} {result[name]:.1f}" for name in both if name in result]
         logging.info(
             "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
             *(step, result["average"], ", ".join(directions), result["tokens"]),

@@ -34,9 +34,7 @@ class WorkDirectory:
             beginning.
 
     Raises:
-        FileExistsError: the directory is in use, or `overwrite` would delete files of something
-            else.
-        ValueError: a record is damaged.
+        FileExistsError: the directory is in use, or `overwrite` would delete files of others.
     """
 
     def __init__(
@@ -100,11 +98,7 @@ class WorkDirectory:
     def locked(self, is_writer: bool = True) -> Iterator[None]:
         """A context that creates the directory and locks it for this process.
 
-        Args:
-            is_writer: whether this process writes; only the chief of several workers does.
-
-        Raises:
-            FileExistsError: another process has locked it.
+        `is_writer`: whether this process writes; only the chief of several workers does.
         """
         self._is_writer = is_writer
         with contextlib.ExitStack() as stack:

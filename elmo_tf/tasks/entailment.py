@@ -165,8 +165,7 @@ def read_pairs(
         At least one pair.
 
     Raises:
-        ValueError: a line is not such an object, lacks a field, or has an empty sentence or an
-            unknown label. The message names the line.
+        ValueError: the file is wrong. The message names the line.
         OSError: the file cannot be read.
     """
     rows = table_rows if is_table(path) else json_rows

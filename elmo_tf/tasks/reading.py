@@ -162,8 +162,7 @@ def read_word_vectors(path: str | os.PathLike) -> dict[str, np.ndarray]:
         The vector of each token, float32 (feature,), in the order of the file.
 
     Raises:
-        ValueError: the file is empty, holds another number of vectors than its header says, or has
-            a line that is not a token and the same number of numbers. The message names the line.
+        ValueError: the file is wrong. The message names the line.
         OSError: the file cannot be read.
     """
     name = os.fspath(path)
@@ -193,8 +192,11 @@ def read_word_vectors(path: str | os.PathLike) -> dict[str, np.ndarray]:
 def _parsed(line: str, dim: int, place: str) -> tuple[str, np.ndarray]:
     """The token and the vector of a line."""
     token, *values = line.rsplit(" ", dim)
-    # If the last word of a token with spaces is a number, the line has too many numbers.
-    has_more = " " in token and _is_number(token.rpartition(" ")[2])
+    has_more = False
+    if " " in token:  # if its last word is a number, the line has too many numbers
+        with contextlib.suppress(ValueError):
+            float(token.rpartition(" ")[2])
+            has_more = True
     if not token or not dim or len(values) < dim or has_more:
         raise ValueError(f"{place}: not a token and {dim or 'its'} numbers: {line[:80]!r}.")
     try:
@@ -205,11 +207,3 @@ def _parsed(line: str, dim: int, place: str) -> tuple[str, np.ndarray]:
     if not np.isfinite(vector).all():
         raise ValueError(f"{place}: a number is infinite or NaN.")
     return token, vector
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -24,38 +24,25 @@ def span_scores(
     """Scores spans, which are correct if both ends and the type are.
 
     Args:
-        gold: tags of each sentence.
-        predicted: as many tags for each sentence.
+        gold, predicted: the tags of each sentence.
         scheme: the scheme of both, see `spans_of`. Defaults to "BIO".
 
     Returns:
         "precision", "recall" and "f1" over all spans, 0 to 1; "spans", the number of gold spans;
         and "types", the same for each type.
     """
-    pairs = [
-        (set(spans_of(tags, scheme)), set(spans_of(others, scheme)))
-        for tags, others in zip(gold, predicted, strict=True)
-    ]
-    return _scores_of_labels(_counts_by_label(pairs), "spans")
+    spans = [[set(spans_of(tags, scheme)) for tags in each] for each in (gold, predicted)]
+    return _scores_of_labels(_counts_by_label(zip(*spans, strict=True)), "spans")
 
 
 def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
-    """Scores tags: "accuracy", the share of tokens with the correct tag; "tokens", their number.
-
-    Args:
-        gold: tags of each sentence.
-        predicted: as many tags for each sentence.
-    """
+    """Scores tags: "accuracy", the share of tokens with the correct tag; "tokens", their number."""
     flat = [[tag for tags in sentences for tag in tags] for sentences in (gold, predicted)]
     return {"accuracy": _accuracy(*flat), "tokens": len(flat[0])}
 
 
 def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     """Scores labels of examples.
-
-    Args:
-        gold: the gold label of each example.
-        predicted: as many labels.
 
     Returns:
         "accuracy"; "macro_f1", the mean over labels; "examples", their number; "labels", the
@@ -179,8 +166,7 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
     gold propositions without a prediction as missed.
 
     Args:
-        gold: BIO tags of each proposition, see `arguments`.
-        predicted: as many tags for each proposition.
+        gold, predicted: BIO tags of each proposition, see `arguments`.
 
     Returns:
         "precision", "recall" and "f1" over all arguments, 0 to 1; "arguments", the number of gold
@@ -191,8 +177,7 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
     Source: Carreras and Màrquez 2005, section 2, and srl-eval.pl of srlconll-1.1.
     """
     pairs = [
-        (set(arguments(tags)), set(arguments(others)))
-        for tags, others in zip(gold, predicted, strict=True)
+        *zip(*([set(arguments(tags)) for tags in each] for each in (gold, predicted)), strict=True)
     ]
     counts = _counts_by_label(pairs)
     verbs = counts.pop(_VERB, (0, 0, 0))
@@ -211,8 +196,7 @@ def found_role_scores(
     """Scores propositions whose predicates are predicted too.
 
     Args:
-        gold: the propositions of each sentence: BIO tags by the index of the predicate.
-        predicted: the same for as many sentences.
+        gold, predicted: the propositions of each sentence: BIO tags by the index of the predicate.
 
     Returns:
         "predicates": precision, recall and F1 of the predicates, and their number; "end_to_end":
@@ -237,13 +221,10 @@ def found_role_scores(
 
 
 def arguments(tags: Sequence[str]) -> list[Argument]:
-    """The arguments of a proposition, in the order of their first phrases.
+    """The arguments of a proposition, in the order of their first phrases, from BIO tags.
 
     A phrase of type C-X continues the latest argument X before it. Without one, it is an X itself.
-    R-X is a type of its own.
-
-    Args:
-        tags: BIO tags. I-X that follows another type or O begins a phrase.
+    R-X is a type of its own. I-X that follows another type or O begins a phrase.
     """
     in_order = []
     latest = {}  # the phrases of the latest argument of each type
@@ -274,10 +255,6 @@ def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) 
     first entity. The reference scorer does the same for predictions, but counts repeated gold
     mentions twice, so its CEAF can exceed 1.
 
-    Args:
-        gold: the entities of each document.
-        predicted: the same for as many documents.
-
     Returns:
         "muc", "b_cubed" and "ceaf_e", each with "precision", "recall" and "f1", 0 to 1; and
         "average", the mean of the three F1.
@@ -299,14 +276,11 @@ def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) 
 
 def _distinct(entities: Entities) -> list[set[Hashable]]:
     """The entities without repeated mentions and without empty entities."""
-    seen = set()
-    distinct = []
+    seen, distinct = set(), []
     for entity in entities:
-        mentions = set(entity) - seen
-        seen |= mentions
-        if mentions:
-            distinct.append(mentions)
-    return distinct
+        distinct.append(set(entity) - seen)
+        seen |= distinct[-1]
+    return list(filter(None, distinct))
 
 
 def _overlaps(gold: list[set[Hashable]], predicted: list[set[Hashable]]) -> list[np.ndarray]:
@@ -325,9 +299,8 @@ def _muc(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[f
 
 
 def _b_cubed(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
-    squares = shared**2
-    recalled = (squares / gold[:, None]).sum()
-    return recalled, gold.sum(), (squares / predicted).sum(), predicted.sum()
+    recalled, precise = shared**2 / gold[:, None], shared**2 / predicted
+    return recalled.sum(), gold.sum(), precise.sum(), predicted.sum()
 
 
 def _ceaf_e(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:

@@ -64,11 +64,14 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
     parts = _parts_of(tags, scheme)
     for position, (before, after) in enumerate(itertools.pairwise([_EDGE, *parts, _EDGE])):
         if not _may_follow(before, after, scheme):
-            raise _misplaced(tags, position, scheme)
+            if position == len(tags):
+                raise TokenError(position - 1, f"{tags[-1]} may not come last in {scheme}.")
+            where = f"follow {tags[position - 1]}" if position else "come first"
+            message = f"{tags[position]} may not {where} in {scheme} (--scheme)."
+            raise TokenError(position, message)
     spans: list[Span] = []
     for position, (letter, label) in enumerate(parts):
-        continues = letter in _CONTINUING and position > 0 and parts[position - 1][1] == label
-        if continues:
+        if letter in _CONTINUING and position > 0 and parts[position - 1][1] == label:
             spans[-1] = spans[-1]._replace(end=position + 1)
         elif letter != OUTSIDE:
             spans.append(Span(label, position, position + 1))
@@ -100,16 +103,7 @@ def renamed(tags: Iterable[str], source: str, target: str) -> list[str]:
 
 
 def constraints_of(tags: Sequence[str], scheme: str) -> TagConstraints:
-    """The sequences of tags that a scheme allows.
-
-    Args:
-        tags: all tags of a model, in the order of its outputs.
-        scheme: see `spans_of`.
-
-    Raises:
-        TokenError: a tag does not belong to the scheme.
-        ValueError: an unknown scheme.
-    """
+    """The sequences of `tags` of a model that a scheme allows. Raises as `spans_of` does."""
     parts = _parts_of(tags, scheme)
     return TagConstraints(
         [_may_follow(_EDGE, tag, scheme) for tag in parts],
@@ -179,13 +173,6 @@ def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) ->
     if scheme == "BIO":
         return not continues or (is_open and before[1] == after[1])
     return continues == is_open and (not continues or before[1] == after[1])
-
-
-def _misplaced(tags: Sequence[str], position: int, scheme: str) -> TokenError:
-    if position == len(tags):
-        return TokenError(position - 1, f"{tags[-1]} may not come last in {scheme}.")
-    where = f"follow {tags[position - 1]}" if position else "come first"
-    return TokenError(position, f"{tags[position]} may not {where} in {scheme} (--scheme).")
 
 
 def _parts_of(tags: Sequence[str], scheme: str) -> list[tuple[str, str]]:

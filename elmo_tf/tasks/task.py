@@ -44,15 +44,9 @@ class Task(abc.ABC):
     def read(
         self, files: Sequence[str], config: TaskConfig, known: Collection[str] | None = None
     ) -> list[Any]:
-        """Reads the examples of labeled files.
+        """Reads the examples of labeled files. A `ValueError` names the line that is wrong.
 
-        Args:
-            files: labeled files of the task.
-            config: the settings of the run.
-            known: the labels of the model, which other files may hold; None for training files.
-
-        Raises:
-            ValueError: a file is wrong; the message names the line.
+        `known`: the labels of the model, which other files may hold; None for training files.
         """
         return [example for file in files for example in self._read(file, config, known)]
 
@@ -69,12 +63,8 @@ class Task(abc.ABC):
     ) -> list[Any]:
         """Reads the examples of a file to predict, and ignores its labels if it has some.
 
-        These are the sentences of text or columns, unless a subclass reads others.
-
-        Args:
-            path: the file.
-            config: the settings of the run.
-            format, token_column: see `sentence_reader`.
+        These are the sentences of text or columns, unless a subclass reads others; for `format`
+        and `token_column` see `sentence_reader`.
         """
         return file_sentences(path, format, token_column)
 
@@ -148,7 +138,17 @@ class Task(abc.ABC):
         if labels:
             arguments["labels"] = labels
         embeddings = new_embeddings(config, [*map(self.texts, examples)])
-        elmo = bilm and new_elmo(config, bilm)
+        elmo = bilm and Elmo(
+            bilm,
+            num_mixes=2 if config.placement == "both" else 1,
+            dropout=config.elmo_dropout,
+            layer_norm=config.layer_norm,
+            l2=config.mix_l2 if config.mix == "learned" else 0.0,
+            trainable_bilm=config.fine_tune,
+            top_only=config.mix == "top",
+            average=config.mix == "average",
+            name="elmo",
+        )
         return self.models[config.model](embeddings=embeddings, elmo=elmo, **arguments)
 
     def model_arguments(self, config: TaskConfig) -> dict[str, Any]:
@@ -212,12 +212,7 @@ def file_sentences(path: str, format: str | None, token_column: int | None) -> l
 def new_embeddings(
     config: TaskConfig, texts: Sequence[tuple[list[str], ...]]
 ) -> list[keras.layers.Layer]:
-    """The embedding layers of a task model.
-
-    Args:
-        config: the settings of the run.
-        texts: the texts of each training example.
-    """
+    """The embedding layers of a task model for the `texts` of each training example."""
     layers: list[keras.layers.Layer] = []
     counts = word_counts((tokens for example in texts for tokens in example), config.lowercase)
     common = [word for word, count in counts.most_common() if count >= _MIN_COUNT]
@@ -230,21 +225,6 @@ def new_embeddings(
     if config.characters:
         layers.append(CharacterEmbedding(name="characters"))
     return layers
-
-
-def new_elmo(config: TaskConfig, bilm: BiLM) -> Elmo:
-    """The ELMo layer of a task model, with one mix per place of concatenation."""
-    return Elmo(
-        bilm,
-        num_mixes=2 if config.placement == "both" else 1,
-        dropout=config.elmo_dropout,
-        layer_norm=config.layer_norm,
-        l2=config.mix_l2 if config.mix == "learned" else 0.0,
-        trainable_bilm=config.fine_tune,
-        top_only=config.mix == "top",
-        average=config.mix == "average",
-        name="elmo",
-    )
 
 
 def _pretrained_words(

@@ -66,11 +66,7 @@ class TaskModel(TextModel):
         return [weight for weight in self.weights if weight.value.ref() not in of_bilm]
 
     def on_bilm(self, bilm: BiLM) -> "TaskModel":
-        """Returns a copy that shares another object for its biLM with other models in memory.
-
-        Args:
-            bilm: a biLM with the same weights.
-        """
+        """A copy that shares `bilm`, which has the same weights, with other models in memory."""
         of_elmo = {**self.elmo.get_config(), "bilm": bilm}
         settings = {"embeddings": self.token_vectors.embeddings, "elmo": Elmo(**of_elmo)}
         model = type(self)(**{**self.get_config(), **settings})
@@ -84,69 +80,46 @@ class TaskModel(TextModel):
         return "none" if self.elmo is None else model_digest(self.elmo.bilm)[:12]
 
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
-        """The predictions, with labels as strings. Works in a graph and eagerly.
-
-        Args:
-            inputs: see the call.
-
-        Returns:
-            See `decoded`.
-        """
+        """See `decoded`. Works in a graph and eagerly; for `inputs` see the call."""
         inputs = self.named_inputs(inputs)
         return self.decoded(self(inputs), inputs)
 
     @abc.abstractmethod
     def decoded(self, outputs: Any, inputs: dict[str, Any]) -> dict[str, tf.Tensor]:
-        """The predictions from the outputs of the call.
+        """The predictions, with labels as strings, from the outputs of the call.
 
-        Args:
-            outputs: see the call. A constant added to all scores of a softmax must not matter.
-            inputs: the result of `named_inputs`.
+        A constant added to all scores of a softmax must not matter. In this method and the next
+        ones, `inputs` are the result of `named_inputs`.
         """
 
     def probabilities(self, inputs: dict[str, Any]) -> tf.Tensor:
-        """What an `Ensemble` averages over its members: the softmax of the outputs.
-
-        Args:
-            inputs: the result of `named_inputs`.
-        """
+        """What an `Ensemble` averages over its members: the softmax of the outputs."""
         return tf.nn.softmax(tf.cast(self(inputs), tf.float32))
 
     def decoded_average(self, average: tf.Tensor, inputs: dict[str, Any]) -> dict[str, tf.Tensor]:
-        """The predictions of an `Ensemble`; see `decoded`.
-
-        Args:
-            average: that of the `probabilities` of the members.
-            inputs: the result of `named_inputs`.
-        """
+        """The predictions from the average of the members' `probabilities`, see `decoded`."""
         return self.decoded(tf.math.log(tf.maximum(average, SMALLEST)), inputs)
 
     def joint_predictions(
         self, members: Sequence["TaskModel"], inputs: dict[str, Any]
     ) -> dict[str, tf.Tensor]:
-        """The predictions of an `Ensemble`, for models that average more than probabilities.
-
-        Args, Returns: see `decoded`; `members` are models with its labels, one of them this model.
-        """
+        """The predictions of an `Ensemble` of `members`, one of them this model; see `decoded`."""
         average = tf.add_n([member.probabilities(inputs) for member in members]) / len(members)
         return self.decoded_average(average, inputs)
 
     def predict_lists(self, inputs: Any) -> list[Any]:
-        """The predictions as lists: a label, tags, or an answer for each example.
-
-        Args:
-            inputs: see the call.
-        """
+        """The predictions as lists: a label, tags, or an answer for each example."""
         return self.as_lists(self.listed_predictions(inputs))
 
     @functools.cached_property
     def listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """The function from inputs to the predictions with the names in `listed`, as a graph."""
-        return self.as_graph(lambda inputs: self.only_listed(self.predictions(inputs)))
 
-    def only_listed(self, predictions: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The predictions with the names in `listed`; a graph does not compute the others."""
-        return {name: predictions[name] for name in self.listed}
+        def listed(inputs: dict[str, Any]) -> dict[str, tf.Tensor]:
+            predictions = self.predictions(inputs)
+            return {name: predictions[name] for name in self.listed}
+
+        return self.as_graph(listed)  # which does not compute the others
 
     @abc.abstractmethod
     def as_lists(self, predictions: dict[str, tf.Tensor]) -> list[Any]:
@@ -263,10 +236,10 @@ class Ensemble:
     | `CRFTagger` | marginals of the tags; the prediction is the sequence with the highest product |
     | `CoreferenceModel` | mention scores, which select the spans, and then antecedent scores |
 
-    It has the methods `predictions` and `predict_lists` of its members.
-    Inputs must be strings. The biLM is computed once for all members. Predicted tags follow the
-    scheme. The tags with the highest marginals can differ from the most probable sequence, which a
-    `CRFTagger` alone predicts, even if all members are equal.
+    It has the methods `predictions` and `predict_lists` of its members. Inputs must be strings. The
+    biLM is computed once for all members. Predicted tags follow the scheme. The tags with the
+    highest marginals can differ from the most probable sequence, which a `CRFTagger` alone
+    predicts, even if all members are equal.
 
     Args:
         members: trained task models, with the same labels and the same biLM.
@@ -279,12 +252,17 @@ class Ensemble:
     Source: Peters et al. 2018, section 4; Lee et al. 2017 for coreference.
     """
 
+    predict_lists = TaskModel.predict_lists
+    listed_predictions = TaskModel.listed_predictions
+
     def __init__(self, members: Sequence[TaskModel], names: Sequence[str] | None = None):
         self.members = tuple(members)
         names = names or [f"member {index}" for index in range(len(self.members))]
         first = self.members[0]
         self.texts, self.features, self.labels = first.texts, first.features, first.labels
-        self.bilm_digest = first.bilm_digest
+        self.listed, self.bilm_digest = first.listed, first.bilm_digest
+        self.named_inputs, self.with_layers = first.named_inputs, first.with_layers
+        self.as_graph, self.as_lists = first.as_graph, first.as_lists
         for name, member in zip(names, self.members, strict=True):
             for what, of_first, of_member in zip(
                 ("inputs", "predictions", "labels", "biLM", "settings"),
@@ -308,32 +286,10 @@ class Ensemble:
         """The weights of the members without those of the biLM."""
         return [weight for member in self.members for weight in member.task_weights]
 
-    def named_inputs(self, inputs: Any) -> dict[str, Any]:
-        """See `TaskModel`."""
-        return self.members[0].named_inputs(inputs)
-
-    def with_layers(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """See `TaskModel`."""
-        return self.members[0].with_layers(inputs)
-
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
         """See `TaskModel`."""
         inputs = self.with_layers(self.named_inputs(inputs))
         return self.members[0].joint_predictions(self.members, inputs)
-
-    def predict_lists(self, inputs: Any) -> list[Any]:
-        """See `TaskModel`."""
-        return self.members[0].as_lists(self.listed_predictions(inputs))
-
-    @functools.cached_property
-    def listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """See `TaskModel`."""
-        first = self.members[0]
-        return self.as_graph(lambda inputs: first.only_listed(self.predictions(inputs)))
-
-    def as_graph(self, function: Callable) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """See `TaskModel`."""
-        return self.members[0].as_graph(function)
 
 
 def _common(member: TaskModel) -> tuple[Any, ...]:

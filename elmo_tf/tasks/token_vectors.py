@@ -270,15 +270,9 @@ class WordEmbedding(keras.layers.Layer):
 def word_counts(
     texts: Iterable[Sequence[str]], lowercase: bool = False
 ) -> collections.Counter[str]:
-    """The count of each word as `WordEmbedding` looks it up. Invalid UTF-8 is left out.
-
-    Args:
-        texts: lists of tokens.
-        lowercase: see `WordEmbedding`. Defaults to False.
-    """
+    """The count of each word as `WordEmbedding` looks it up. Invalid UTF-8 is left out."""
     counts = collections.Counter(token for tokens in texts for token in tokens)
-    words = [word for word in counts if is_utf_8(word)]
-    lookups = words
+    words = lookups = [word for word in counts if is_utf_8(word)]
     if lowercase and words:
         lookups = [word.decode("utf-8") for word in _lowered(words).numpy()]
     totals: collections.Counter[str] = collections.Counter()
@@ -305,9 +299,6 @@ class CharacterEmbedding(keras.layers.Layer):
 
     Returns:
         float (batch, token, number of filters), zeros for `""`.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Source: Peters et al. 2018, supplement on named entities.
     """

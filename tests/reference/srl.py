@@ -3,8 +3,6 @@
 Weights are named by the layers that hold them.
 """
 
-import itertools
-
 import numpy as np
 
 from reference import cells
@@ -36,23 +34,3 @@ def loss(scores, tags):
     """The loss of one sentence; `tags` are label indices."""
     log_p = log_probabilities(scores)
     return -sum(log_p[token, tag] for token, tag in enumerate(tags))
-
-
-def is_bio(tags):
-    before = ["O", *tags]
-    return all(
-        not tag.startswith("I-") or last in (f"B-{tag[2:]}", tag)
-        for last, tag in zip(before, tags, strict=False)
-    )
-
-
-def best(scores, labels):
-    """The BIO tags with the highest probability, and each tag's share of all BIO sequences."""
-    log_p = log_probabilities(scores)
-    found, shares = {}, np.zeros(log_p.shape)
-    for sequence in itertools.product(range(len(labels)), repeat=len(log_p)):
-        if is_bio([labels[tag] for tag in sequence]):
-            found[sequence] = sum(log_p[token, tag] for token, tag in enumerate(sequence))
-    for sequence, total in found.items():
-        shares[range(len(sequence)), sequence] += np.exp(total)
-    return [labels[tag] for tag in max(found, key=found.get)], shares / shares[0].sum()

@@ -6,16 +6,8 @@ import tensorflow as tf
 
 from elmo_tf.tasks import Ensemble, PropositionTagger
 from reference import srl as reference
-from task_models import (
-    KINDS,
-    new_model,
-    padded,
-    predicate_tagger,
-    reference_weights,
-    with_random_weights,
-)
+from task_models import new_model, padded, predicate_tagger, reference_weights, with_random_weights
 
-LABELS = KINDS["srl"][1]["labels"]
 SENTENCES = ["the cat sat on mat", "ein", "", "Zürich cat 서울 sat"]
 PREDICATES = [2, 0, 0, 3]
 LENGTHS = [len(sentence.split()) for sentence in SENTENCES]
@@ -81,28 +73,6 @@ def test_loss_is_summed_over_tokens_and_averaged_over_examples(random_model):
         wanted = reference.loss(scores, TAGS[row, :length])
         np.testing.assert_allclose(losses[row], wanted, rtol=1e-5)
     np.testing.assert_allclose(model.compute_loss(INPUTS, TAGS, outputs), losses.mean(), rtol=1e-6)
-
-
-def test_predictions_match_enumeration_of_all_bio_sequences(random_model):
-    model = random_model("none")
-    sentences, predicates = all_predicates()
-    scores = model((sentences, predicates)).numpy().astype(np.float64)
-
-    found = model.predictions((sentences, predicates))
-    tags = model.tag((sentences, predicates))
-
-    is_bio = []
-    for row, sentence in enumerate(sentences):
-        length = len(sentence.split())
-        best, shares = reference.best(scores[row, :length], LABELS)
-        assert tags[row] == best
-        assert [tag.decode() for tag in found["tags"][row].numpy()] == best + [""] * (5 - length)
-        np.testing.assert_allclose(found["probabilities"][row, :length], shares, atol=1e-5)
-        assert not found["probabilities"][row, length:].numpy().any()
-        assert found["sequence_len"][row] == length
-        greedy = scores[row, :length].argmax(axis=-1)
-        is_bio.append(reference.is_bio([LABELS[tag] for tag in greedy]))
-    assert not all(is_bio)  # otherwise the constraints are not tested
 
 
 def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm, eager_functions):

@@ -14,10 +14,7 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
     ("change", "message"),
     [
         ({"preset": "tiny", "options": {"lstm": {}}}, "`preset` and `options` exclude each other"),
-        (
-            {"weight_decay": 0.1, "optimizer": "adagrad"},
-            "`weight_decay` is for the optimizer",
-        ),
+        ({"weight_decay": 0.1, "optimizer": "adagrad"}, "`weight_decay` is for the optimizer"),
         ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
         ({"new_corpus": True}, "`new_corpus` needs `resume`"),
     ],
@@ -54,14 +51,8 @@ def test_the_shape_depends_on_preset_options_and_kind_of_input(
 
 
 def test_a_recipe_sets_the_defaults_of_other_settings():
-    names = ("optimizer", "batch_size", "schedule", "warmup_steps", "dropout", "reset_states")
-    for recipe, values in (
-        ("default", ("adamw", 32, "cosine", 200, 0.0, 0.02)),
-        ("paper", ("adagrad", 128, "constant", 0, 0.1, 0.0)),
-    ):
-        config = PretrainConfig(**NEEDED, recipe=recipe)
-        assert tuple(getattr(config, name) for name in names) == values
-    assert PretrainConfig(**NEEDED, recipe="paper", batch_size=7).batch_size == 7
+    config = PretrainConfig(**NEEDED, recipe="paper", batch_size=7)
+    assert (config.batch_size, config.optimizer, config.dropout) == (7, "adagrad", 0.1)
 
 
 @pytest.mark.parametrize(

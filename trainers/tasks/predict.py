@@ -12,12 +12,13 @@ from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.logs import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
+from elmo_tf.tasks.scores import found_role_scores
 from elmo_tf.tasks.semantic_roles import by_sentence, is_plain, plain_sentence
 from elmo_tf.tasks.semantic_roles.predicates import (
     PredicateTagging,
-    found_scores,
     has_predicate_tagger,
     load_predicate_tagger,
+    tags_by_predicate,
     with_predicates,
 )
 from elmo_tf.tasks.task import Task
@@ -47,18 +48,13 @@ def evaluate_task(
         workdir: the work directory of `train_task`, or several, whose models predict together, see
             `Ensemble`.
         files: one or several labeled files, in the format of the training files.
-        output: the file to write the predictions to, see `predict_task`; None keeps none. Defaults
-            to None.
-        overwrite: whether to replace an existing output file. Defaults to False.
+        output, overwrite: see `predict_task`; without an output, predictions are not written.
 
     Returns:
         The scores of the task, see `Task.scores`.
 
     Raises:
-        FileExistsError: `output` exists, and `overwrite` is False.
-        FileNotFoundError: the model or a file is missing.
-        ValueError: a file is wrong, or has a label that the model does not know; the message names
-            the line.
+        ValueError: a label is one that the model does not know, or see `predict_task`.
     """
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)
@@ -75,7 +71,9 @@ def evaluate_task(
         plain = [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
         found = _with_found_predicates(workdirs, plain)
         predicted = predict_examples(task, model, found)
-        scores |= found_scores(examples, found, predicted)
+        pairs = zip(found, predicted, strict=True)
+        propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
+        scores |= found_role_scores(*map(tags_by_predicate, (examples, propositions)))
         for suffix, lines in task.outputs(found, predicted).items():
             outputs[_FOUND_SUFFIX + suffix] = lines
     if output is not None:
@@ -114,7 +112,7 @@ def predict_task(
     Raises:
         FileExistsError: `output` exists, and `overwrite` is False.
         FileNotFoundError: the model or the input is missing.
-        ValueError: the input is wrong; the message names the line.
+        ValueError: a file is wrong; the message names the line.
     """
     workdirs = _as_list(workdir)
     config, _ = read_runs(*workdirs)
@@ -131,27 +129,22 @@ def predict_task(
     if config.task == "srl":
         examples = _with_found_predicates(workdirs, examples)
     model = load_task(*workdirs)
+    lines = None
     if probabilities:
         lines = functools.partial(_lines_with_probabilities, task, _TEXTS[config.task])
-        predicted = predict_examples(task, model, examples, lines)
-        outputs = {"": predicted}
-    else:
-        predicted = predict_examples(task, model, examples)
-        outputs = task.outputs(examples, predicted)
+    predicted = predict_examples(task, model, examples, lines)
+    outputs = {"": predicted} if probabilities else task.outputs(examples, predicted)
     _write_files(output, outputs, overwrite)
     return sum(each is not None for each in predicted)
 
 
 def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
-    return [
-        os.fspath(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)
-    ]
+    return list(map(os.fspath, [files] if isinstance(files, str | os.PathLike) else files))
 
 
 def _with_found_predicates(workdirs: Sequence[str], examples: Sequence[Any]) -> Sequence[Any]:
     """The examples of semantic roles with the predicates that are found in plain sentences."""
-    plain = [example for example in examples if is_plain(example)]
-    if not plain:
+    if not (plain := list(filter(is_plain, examples))):
         return examples
     tagger = load_predicate_tagger(*workdirs)
     return with_predicates(examples, predict_examples(PredicateTagging(), tagger, plain))

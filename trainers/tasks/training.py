@@ -1,13 +1,14 @@
 """Trains a task model: files of a task, and a biLM ─► the best model, its scores and a log."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import os
 import time
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +35,6 @@ from elmo_tf.trainers.workdir import WorkDirectory
 
 STATE_FILE = "state.npz"
 _RECORD = "record"
-# Of Adadelta, as in He et al. 2017. Clark and Gardner 2018 use 1e-8.
-_ADADELTA_EPSILON = 1e-6
 
 
 def train_task(config: TaskConfig) -> dict[str, Any]:
@@ -91,18 +90,26 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         "settings": config.as_json(),
         "labels": examples.labels,
         "examples": {"train": len(examples.train), "dev": len(examples.dev)},
-        "data": _digest([examples.train, examples.dev], filter(None, [config.word_vectors])),
+        "data": _digest([examples.train, examples.dev], config.word_vectors),
         "bilm": bilm and model_digest(bilm),
     }
     with workdir.locked():
         if workdir.before is not None:
-            _check_same(workdir, record)
+            for name in ("labels", "data", "bilm"):
+                if workdir.before.get(name) != record[name]:
+                    raise ValueError(
+                        f"`{name}` changed. Pass the data and the biLM with which {workdir.path} "
+                        "was trained, or choose another --workdir."
+                    )
             record = {**workdir.before, "settings": record["settings"]}
             if _is_finished(config, record):
                 return _finish(workdir, metric, record)
 
         model = task.new_model(config, examples.labels, examples.train, bilm)
-        model.compile(_new_optimizer(config))
+        optimizer = keras.optimizers.Adam
+        if config.optimizer == "adadelta":  # as in He et al. 2017; document-qa has epsilon 1e-8
+            optimizer = functools.partial(keras.optimizers.Adadelta, rho=0.95, epsilon=1e-6)
+        model.compile(optimizer(config.learning_rate, global_clipnorm=config.clip_norm))
         model.optimizer.build(model.trainable_variables)
         average = WeightAverage(model.trainable_variables, config.ema)
         layers = None
@@ -169,27 +176,9 @@ def _read_examples(config: TaskConfig, task: Task) -> _Examples:
 
 def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
     """A random share of the examples, at least one, in their order."""
-    if share == 1:
-        return examples
     count = max(1, round(share * len(examples)))
     indices = np.random.default_rng(seed).permutation(len(examples))[:count]
     return [examples[index] for index in sorted(indices.tolist())]
-
-
-def _check_same(workdir: WorkDirectory, now: Mapping[str, Any]) -> None:
-    for name in ("labels", "data", "bilm"):
-        if workdir.before.get(name) != now[name]:
-            raise ValueError(
-                f"`{name}` changed. Pass the data and the biLM with which {workdir.path} was "
-                "trained, or choose another --workdir."
-            )
-
-
-def _new_optimizer(config: TaskConfig) -> keras.optimizers.Optimizer:
-    options = {"learning_rate": config.learning_rate, "global_clipnorm": config.clip_norm}
-    if config.optimizer == "adadelta":
-        return keras.optimizers.Adadelta(rho=0.95, epsilon=_ADADELTA_EPSILON, **options)
-    return keras.optimizers.Adam(**options)
 
 
 def _saved_record(workdir: Path) -> dict[str, Any] | None:
@@ -208,25 +197,19 @@ def _saved_record(workdir: Path) -> dict[str, Any] | None:
 class _State:
     """The state after an epoch, from which a run resumes exactly: all variables that change.
 
-    These are weights, their averages, dropout seeds and those of the optimizer.
-
-    Keras' `BackupAndRestore` saves neither averages nor dropout seeds, and after it `EarlyStopping`
-    and `ModelCheckpoint` have forgotten the best epoch.
+    Keras' `BackupAndRestore` saves neither averages of weights nor dropout seeds, and after it
+    `EarlyStopping` and `ModelCheckpoint` have forgotten the best epoch.
     """
 
     def __init__(self, workdir: Path, model: TaskModel, average: WeightAverage):
         self._path = workdir / STATE_FILE
-        self._variables: list[keras.Variable] = [
-            *model.variables,
-            *model.optimizer.variables,
-            *average.variables,
-        ]
+        frozen = set()
         if model.elmo is not None and not model.elmo.trainable_bilm:
             frozen = {variable.value.ref() for variable in model.elmo.bilm.weights}
-            self._variables = [one for one in self._variables if one.value.ref() not in frozen]
+        variables = *model.variables, *model.optimizer.variables, *average.variables
+        self._variables = [one for one in variables if one.value.ref() not in frozen]
 
     def save(self, record: dict[str, Any]) -> None:
-        """Saves the state, with the record of the run."""
         arrays = {str(index): np.asarray(one) for index, one in enumerate(self._variables)}
         with atomic_file(self._path) as part, open(part, "wb") as file:
             np.savez(file, **arrays, **{_RECORD: np.array(json.dumps(record))})
@@ -331,10 +314,10 @@ def _finish(workdir: WorkDirectory, metric: str, record: dict[str, Any]) -> dict
     return record
 
 
-def _digest(content: Any, files: Iterable[str | os.PathLike]) -> str:
-    """A digest of JSON values and of the contents of files."""
+def _digest(content: Any, path: str | None) -> str:
+    """A digest of JSON values and of the contents of a file."""
     digest = hashlib.sha256(json.dumps(content).encode())
-    for name in files:
-        with open(name, "rb") as file:
+    if path is not None:
+        with open(path, "rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()

@@ -89,9 +89,7 @@ def read_labeled(
         At least one example.
 
     Raises:
-        ValueError: the suffix is another; a column is missing; a line differs
-            from the first in its number of fields, or has an empty text or label; a label is
-            unknown; or the quoting is wrong. The message names the line.
+        ValueError: the suffix is another, or the file is wrong. The message names the line.
         OSError: the file cannot be read.
     """
     if not is_table(path):

@@ -230,9 +230,6 @@ class Maxout(layers.Layer):
     Returns:
         float (…, units).
 
-    Raises:
-        ValueError: an argument out of its range.
-
     Source: Goodfellow et al. 2013.
     """
 

@@ -151,8 +151,7 @@ def read_documents(path: str | os.PathLike) -> list[Document]:
         At least one document, in the order of the file.
 
     Raises:
-        ValueError: the file has another form, or no document; or see `read_lines`. The message
-            names the line.
+        ValueError: the file is wrong, or has no document. The message names the line.
         OSError: the file cannot be read.
     """
     documents = [_document(path, rows) for rows in _marked_documents(path)]

@@ -303,19 +303,11 @@ def _speaker_ids(speakers: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
 
 
 def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:
-    """The gold entity of the span with each first token and width.
-
-    Args:
-        y: int (mention, 3): first token, last token and entity. Rows of -1 are padding.
-        num_tokens: int32 (). Number of tokens of the document.
-        max_width: int >= 1. Maximum number of tokens of a span. Wider mentions are omitted.
+    """The gold entity of the span with each first token and width; checks `y`, see the model.
 
     Returns:
-        int32 (token, width): the entity, the greatest one of several; -1 for none.
-
-    Raises:
-        ValueError: `y` has another shape, a mention is not in the document, or an entity
-            is negative.
+        int32 (token, width): the entity, the greatest one of several; -1 for none. Mentions of more
+        than `max_width` tokens are omitted.
     """
     y = tf.ensure_shape(tf.cast(y, tf.int32), (None, 3))
     first, last, entity = tf.unstack(y, axis=1)

@@ -127,9 +127,7 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
         At least one question, in the order of the file.
 
     Raises:
-        ValueError: the file has another form; a passage, question or answer has no token; an id
-            occurs twice; an answer is not at its `answer_start`; there is no question; or see
-            `read_lines`. The message names the question, or the last one before the error.
+        ValueError: the file is wrong. The message names the question, or the last one before.
         OSError: the file cannot be read.
     """
     questions: dict[str, Question] = {}

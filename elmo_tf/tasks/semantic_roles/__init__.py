@@ -185,8 +185,7 @@ def read_propositions(path: str | os.PathLike) -> list[Proposition]:
         predicates, an example whose predicate is None.
 
     Raises:
-        ValueError: the columns are others; a token is missing; brackets are nested or not balanced;
-            there is no predicate; or see `read_lines`. The message names the line.
+        ValueError: the file is wrong, or has no predicate. The message names the line.
         OSError: the file cannot be read.
     """
     propositions: list[Proposition] = []

@@ -18,12 +18,7 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
 from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
-from elmo_tf.tasks.semantic_roles import (
-    Proposition,
-    SemanticRoles,
-    by_sentence,
-    is_plain,
-)
+from elmo_tf.tasks.semantic_roles import Proposition, SemanticRoles, by_sentence, is_plain
 from elmo_tf.tasks.semantic_roles.model import SRLTagger
 from elmo_tf.tasks.tag_schemes import OUTSIDE
 from elmo_tf.tasks.tagging import TaggedSentence, Tagging
@@ -73,12 +68,7 @@ def load_predicate_tagger(
 ) -> CRFTagger | Ensemble:
     """Loads the tagger of predicates of an `SRLTagger`, or an ensemble of several.
 
-    Args:
-        *workdirs: the work directories of the `SRLTagger`.
-        bilm: a biLM in memory, which the tagger uses if its own has the same weights.
-
-    Raises:
-        ValueError: a work directory has none.
+    It uses `bilm`, a biLM in memory, if its own has the same weights.
     """
     if not all(map(has_predicate_tagger, workdirs)):
         raise ValueError(
@@ -136,9 +126,9 @@ class PropositionTagger:
         """
         inputs = self.predicate_tagger.named_inputs(inputs)
         found = self._compiled(inputs)
-        columns = (inputs["tokens"], found["predicate"], found["roles"])
+        columns = [each.numpy() for each in (inputs["tokens"], found["predicate"], found["roles"])]
         propositions = []
-        for row, predicates, roles in zip(*(each.numpy() for each in columns), strict=True):
+        for row, predicates, roles in zip(*columns, strict=True):
             tokens = [decode(token) for token in row if token]
             pairs = [pair for pair in zip(predicates.tolist(), roles, strict=True) if pair[1]]
             propositions.append(
@@ -152,9 +142,6 @@ class PropositionTagger:
 
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
         """The propositions of plain sentences. Works in a graph and eagerly.
-
-        Args:
-            inputs: a batch of sentences, see `propositions`.
 
         Returns:
             "predicate", int32 (batch, proposition), the index of the predicate's token, padded with
@@ -185,9 +172,7 @@ def with_predicates(
 ) -> list[Proposition]:
     """Examples with a proposition per predicate in place of each plain sentence, see `Proposition`.
 
-    Args:
-        examples: propositions and plain sentences.
-        predicted: the tags of each plain sentence by a predicate tagger.
+    `predicted`: the tags of each plain sentence by a predicate tagger.
     """
     tags, completed = iter(predicted), []
     for example in examples:
@@ -202,20 +187,6 @@ def with_predicates(
 def predicates_of(tags: Sequence[str]) -> list[int]:
     """The indices of the tokens that a predicate tagger labels as predicates."""
     return [index for index, tag in enumerate(tags) if tag == PREDICATE]
-
-
-def found_scores(
-    examples: Iterable[Proposition],
-    found: Iterable[Proposition],
-    predicted: Iterable[Sequence[str] | None],
-) -> dict[str, Any]:
-    """Scores the predicted tags of the propositions that are found in the sentences of examples.
-
-    `found`: see `with_predicates`. Returns: see `found_role_scores`.
-    """
-    pairs = zip(found, predicted, strict=True)
-    propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
-    return found_role_scores(tags_by_predicate(examples), tags_by_predicate(propositions))
 
 
 def tags_by_predicate(examples: Iterable[Proposition]) -> list[dict[int, list[str]]]:

@@ -116,9 +116,7 @@ def read_tagged(
         At least one sentence.
 
     Raises:
-        ValueError: the format is unknown; a column is missing or empty; `tag_column` is None and
-            lines differ in their number of columns; a tag is unknown, or not allowed by its scheme;
-            the file has no sentence; or see `read_lines`.
+        ValueError: the format is unknown, or the file is wrong. The message names the line.
         OSError: the file cannot be read.
     """
     format = format or ("conllu" if format_of(path) == "conllu" else "conll")

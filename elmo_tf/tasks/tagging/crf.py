@@ -53,9 +53,6 @@ class CRF(keras.layers.Layer):
         int32 (batch, token): the allowed sequence with the highest score (Viterbi); 0 at masked
         tokens.
 
-    Raises:
-        ValueError: the number of tags of `emissions` is not `num_tags`.
-
     Source: Lafferty et al. 2001; Lample et al. 2016, section 2.2.
     """
 
@@ -66,18 +63,11 @@ class CRF(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        if input_shape[-1] != self.num_tags:
-            raise ValueError(
-                f"`emissions` must have shape (batch, token, tag) with {self.num_tags} tags. "
-                f"Received: shape {tuple(input_shape)}"
-            )
+        size = self.num_tags
+        shapes = {"start": (size,), "transitions": (size, size), "end": (size,)}
         self.start, self.transitions, self.end = (
             self.add_weight(name=name, shape=shape, initializer="glorot_uniform", autocast=False)
-            for name, shape in (
-                ("start", (self.num_tags,)),
-                ("transitions", (self.num_tags, self.num_tags)),
-                ("end", (self.num_tags,)),
-            )
+            for name, shape in shapes.items()
         )
 
     def call(self, emissions, mask=None):

@@ -2,12 +2,7 @@ import json
 
 import pytest
 
-from elmo_tf.tasks.classification import (
-    LabeledText,
-    read_labeled,
-    read_sentiment,
-    read_trees,
-)
+from elmo_tf.tasks.classification import LabeledText, read_labeled, read_sentiment, read_trees
 from elmo_tf.tasks.entailment import LabeledPair, read_pairs
 
 TREE = r"(3 (2 (2 The) (1 -LRB-)) (4 (3 co-writer\/director) (2 2\*2)))"

@@ -64,15 +64,6 @@ def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
     assert (proposition.predicate, proposition.lemma) == (3, "go")
 
 
-def test_sentences_without_a_predicate_are_examples(file):
-    path = file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n")
-
-    first, second = read_propositions(path)
-
-    assert first == (["Rain", "!"], None, [], "")
-    assert second.predicate == 1
-
-
 def test_the_predicate_and_its_role_may_stand_at_different_tokens(file):
     (proposition,) = read_propositions(file("up - *\nset set *\nit - (V*)\n"))
 

@@ -6,7 +6,7 @@ import pytest
 from elmo_tf.tasks.question_answering import read_questions, tokens_with_offsets
 from task_files import squad_of
 
-PASSAGE = "Luther didn't go.\nHe was\u00a0born in 1483 (in Eisleben)."
+PASSAGE = "\U0001f600 Luther didn't go.\nHe was\u00a0born in 1483 (in Eisleben)."
 QUESTION = {
     "id": "q1",
     "question": "Where was Luther born?",
@@ -16,10 +16,6 @@ QUESTION = {
 
 def answer(text):
     return {"text": text, "answer_start": PASSAGE.index(text)}
-
-
-def answered(text, start):
-    return {**QUESTION, "answers": [{"text": text, "answer_start": start}]}
 
 
 def tokens(text):
@@ -68,13 +64,13 @@ def test_questions_have_tokens_offsets_and_answer_spans(file):
 
     assert (question.id, question.passage) == ("q1", PASSAGE)
     assert " ".join(question.passage_tokens) == (
-        "Luther did n't go . He was born in 1483 ( in Eisleben ) ."
+        "\U0001f600 Luther did n't go . He was born in 1483 ( in Eisleben ) ."
     )
     found = [PASSAGE[start:end] for start, end in question.passage_offsets]
     assert found == question.passage_tokens
     assert question.question_tokens == ["Where", "was", "Luther", "born", "?"]
     assert question.answers == ["Eisleben"]
-    assert question.answer_spans == [(12, 12)]
+    assert question.answer_spans == [(13, 13)]
 
 
 def test_a_question_has_several_answers_or_none(file):
@@ -87,7 +83,7 @@ def test_a_question_has_several_answers_or_none(file):
     questions = read_questions(file(squad_of(PASSAGE, *rows)))
 
     assert [question.answers for question in questions] == [["1483", "in 1483"], [], []]
-    assert [question.answer_spans for question in questions] == [[(9, 9), (8, 9)], [], []]
+    assert [question.answer_spans for question in questions] == [[(10, 10), (9, 10)], [], []]
     assert questions[0].passage_tokens is questions[1].passage_tokens
 
 
@@ -100,12 +96,4 @@ def test_answers_within_tokens_get_the_tokens_that_cover_them(file):
 
     questions = read_questions(file(squad_of(PASSAGE, *rows), "questions.json"))
 
-    assert [question.answer_spans for question in questions] == [[(9, 12)], [(1, 2)], [(9, 9)]]
-
-
-def test_offsets_count_code_points(file):
-    passage = "\U0001f600\U0001f600 caf\u00e9 noir"
-
-    (question,) = read_questions(file(squad_of(passage, answered("noir", 8))))
-
-    assert question.answer_spans == [(3, 3)]
+    assert [question.answer_spans for question in questions] == [[(10, 13)], [(2, 3)], [(10, 10)]]

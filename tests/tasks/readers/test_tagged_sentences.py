@@ -32,12 +32,6 @@ def test_columns_of_universal_dependencies_are_known(file):
     assert pairs(path, tag_column=5) == ["de/P le/D 1 000/_", "#/FC"]
 
 
-def test_other_columns_can_be_named(file):
-    path = file("0 x EU ORG more\n1 y . O\n", "a.conll")
-
-    assert pairs(path, token_column=3, tag_column=4) == ["EU/ORG ./O"]
-
-
 def test_a_name_that_tells_nothing_means_columns(file):
     assert pairs(file("EU ORG\n", "eng.train")) == ["EU/ORG"]
     assert pairs(file(UNIVERSAL, "words.txt"), "conllu") == pairs(file(UNIVERSAL, "a.conllu"))

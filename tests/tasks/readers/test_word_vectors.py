@@ -32,8 +32,5 @@ def test_word2vec_begins_with_a_header_and_ends_lines_in_spaces(written):
 def test_a_repeated_token_keeps_its_first_vector(written):
     vectors = read_word_vectors(written("a 1 2", "b 3 4", "a 5 6", "c 9 0"))
 
-    assert {token: vector.tolist() for token, vector in vectors.items()} == {
-        "a": [1, 2],
-        "b": [3, 4],
-        "c": [9, 0],
-    }
+    found = {token: vector.tolist() for token, vector in vectors.items()}
+    assert found == {"a": [1, 2], "b": [3, 4], "c": [9, 0]}
