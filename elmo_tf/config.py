@@ -18,16 +18,6 @@ _PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (
 # Not strict: lists become tuples.
 _Pair = Annotated[tuple[Count, Count], pydantic.Strict(False)]
 _Filters = Annotated[tuple[_Pair, ...], pydantic.Strict(False), pydantic.Field(min_length=1)]
-# Missing keys of options.json have the defaults of the original's code, not the published values.
-# None is an error for `dim` and `projection_dim`, which are required.
-_LSTM_DEFAULTS = {
-    "dim": None,
-    "projection_dim": None,
-    "n_layers": 1,
-    "cell_clip": None,
-    "proj_clip": None,
-    "use_skip_connections": False,
-}
 
 
 def _known(config_class: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +134,12 @@ class LSTMConfig:
     @pydantic.model_validator(mode="before")
     @classmethod
     def _of_file(cls, given: Any) -> Any:
-        return _known(cls, _LSTM_DEFAULTS | given) if isinstance(given, dict) else given
+        if not isinstance(given, dict):
+            return given
+        # The defaults of the original's code. None is an error for the first two.
+        required, optional = ("dim", "projection_dim"), ("cell_clip", "proj_clip")
+        defaults = {"n_layers": 1, "use_skip_connections": False}
+        return _known(cls, dict.fromkeys((*required, *optional)) | defaults | given)
 
     def __post_init__(self):
         if self.projection_dim > self.dim:

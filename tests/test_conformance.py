@@ -60,13 +60,11 @@ MASKED = {"ProjectedLSTM", "no clips", "LSTMStack", "CellRNN", "MeanOverTokens",
 REFUSED = [
     (HighwayStack, {"num_layers": -1}, "`num_layers` must be at least 0. Received: -1"),
     (ScalarMix, {"l2": -0.1}, "`l2` must be at least 0. Received: -0.1"),
-    (TokenEncoder, {"projection_dim": 0}, "`projection_dim` must be at least 1. Received: 0"),
     (SampledSoftmax, {"vocabulary_size": 5, "num_sampled": 0}, "`num_sampled` must be at least 1"),
     (ProjectedLSTM, {"units": 4, "projection_dim": 5}, r"between 1 and `units` \(4\). Received: 5"),
     (ProjectedLSTMCell, {"units": 4, "cell_clip": 0}, r"`cell_clip` must be above 0 or None"),
     (CharCNN, {"filters": [[0, 2]]}, r"pairs \(width, count\) of positive integers"),
     (CharCNN, {"activation": "selu"}, "`activation` must be relu or tanh. Received: 'selu'"),
-    (CellRNN, {"units": 3, "cell": "lstm"}, "`cell` must be one of gru"),
 ]
 
 

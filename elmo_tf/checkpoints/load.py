@@ -32,8 +32,6 @@ from elmo_tf.config import BiLMConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 
-_WEB = ("http://", "https://")
-
 
 def load_bilm(
     path: Source,
@@ -101,10 +99,8 @@ def load_config(path: Source) -> BiLMConfig:
 def load_language_model(directory: str | os.PathLike) -> LanguageModel:
     """Loads a language model from a checkpoint written by training: biLM, softmax and vocabulary.
 
-    Unlike a biLM, it computes probabilities of words. Use it with `elmo_tf.evaluation`:
-    `perplexity(model, files)`, `sentence_scores(model, sentences)` for the log probability of each
-    sentence and token, and `substitutes(model, sentence, positions)` for the most probable tokens
-    at a position.
+    Use it with the functions `perplexity`, `sentence_scores` and `substitutes` of
+    `elmo_tf.evaluation`.
 
     Args:
         directory: a directory with the biLM's files (see `load_bilm`), `softmax.hdf5` and
@@ -116,8 +112,7 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         A `LanguageModel`, with the attributes `bilm`, `softmax` and `vocabulary`.
 
     Raises:
-        FileNotFoundError: a file is missing, or `directory` is the name of a published model: these
-            have no softmax.
+        FileNotFoundError: a file is missing. Published models have no softmax.
         ValueError: a file is damaged, or does not match the others. The message names it.
 
     Example:
@@ -136,12 +131,7 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
 
 
 def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
-    """The characters of the training text of a biLM, as far as they are known.
-
-    Args:
-        bilm: a biLM.
-        source: what it was loaded from. A vocabulary in its directory has the characters.
-    """
+    """The characters of the training text of a biLM loaded from `source`, as far as known."""
     if bilm.lexicon is not None:
         return frozenset(bilm.lexicon.entries)
     if not isinstance(source, str | os.PathLike):
@@ -152,11 +142,7 @@ def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
 
 
 # The first format that recognizes a path reads it.
-CHECKPOINT_FORMATS: tuple[type[Checkpoint], ...] = (
-    TF1Checkpoint,
-    ManyLangsCheckpoint,
-    PublishedCheckpoint,
-)
+CHECKPOINT_FORMATS = (TF1Checkpoint, ManyLangsCheckpoint, PublishedCheckpoint)
 
 
 @contextlib.contextmanager
@@ -194,7 +180,12 @@ def _format_at(path: LocalPath) -> type[Checkpoint] | None:
 
 def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
     """The checkpoint in a directory, or else in the outermost of `others` with one."""
-    homes = [folder] if _format_at(folder) is not None else _homes(others)
+
+    def is_home(path: Path) -> bool:  # not the assets of a SavedModel
+        is_hidden = path.name.startswith(".") or (path.parent / "saved_model.pb").exists()
+        return path.is_dir() and not is_hidden and _format_at(path) is not None
+
+    homes = [folder] if _format_at(folder) is not None else filter(is_home, others)
     homes = sorted(homes, key=lambda home: (len(home.parts), home))
     homes = [home for home in homes if len(home.parts) == len(homes[0].parts)]
     if not homes:
@@ -210,20 +201,12 @@ def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
     return _format_at(homes[0])(homes[0], shown)
 
 
-def _homes(paths: Iterable[Path]) -> Iterator[Path]:
-    """The directories with a checkpoint, without the assets of a SavedModel."""
-    for path in paths:
-        is_hidden = path.name.startswith(".") or (path.parent / "saved_model.pb").exists()
-        if path.is_dir() and not is_hidden and _format_at(path) is not None:
-            yield path
-
-
 def _fetched(path: str | os.PathLike) -> Path:
     """The local path of a URL, a name on the Hugging Face Hub, or a path."""
     text = os.fspath(path)
     if text.startswith(HUB):
         return hub_folder(text, {name for kind in CHECKPOINT_FORMATS for name in kind.patterns})
-    if text.startswith(_WEB):
+    if text.startswith(("http://", "https://")):
         # Different checkpoints often have equal file names: one cache directory per URL directory.
         address = urlsplit(text)
         folder = address._replace(path=address.path.rpartition("/")[0]).geturl()

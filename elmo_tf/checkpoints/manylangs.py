@@ -23,16 +23,8 @@ TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
 # all published models have the same sizes, under either name.
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _PUBLISHED_SHAPE = {
-    "encoder": {
-        "name": "elmo",
-        "projection_dim": 512,
-        "cell_clip": 3,
-        "proj_clip": 3,
-        "dim": 4096,
-        "n_layers": 2,
-    },
+    "encoder": {"dim": 4096, "projection_dim": 512, "n_layers": 2, "cell_clip": 3, "proj_clip": 3},
     "token_embedder": {
-        "name": "cnn",
         "activation": "relu",
         "n_highway": 2,
         "word_dim": 100,

@@ -185,9 +185,12 @@ _MODELS = (
 MODELS = {model.name: model for model in _MODELS}
 
 
-def named_model(name: Any) -> NamedModel | None:
-    """Returns the model with this name: a key of `MODELS`, or `nlpl-N`. None if there is none."""
-    if not isinstance(name, str):
+def find_named_model(name: Any) -> NamedModel | None:
+    """Returns the model with this name, a key of `MODELS` or `nlpl-N`.
+
+    None if there is none, or if `name` is a path that exists.
+    """
+    if not isinstance(name, str) or os.path.exists(name):
         return None
     number = re.fullmatch(r"nlpl-([1-9]\d*)", name)
     if number is None:
@@ -197,12 +200,6 @@ def named_model(name: Any) -> NamedModel | None:
         return MODELS[f"manylangs-{LANGUAGES[index]}"]
     addresses = (f"{REPOSITORY}/20/{number[1]}.zip",)
     return NamedModel(name, "see meta.json", None, None, None, "NLPL repository", addresses)
-
-
-def find_named_model(path: Any) -> NamedModel | None:
-    """Returns the model with this name, or None if it is not a name or a path that exists."""
-    model = named_model(path)
-    return None if model is None or os.path.exists(path) else model
 
 
 def brief_names() -> str:

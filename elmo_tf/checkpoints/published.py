@@ -50,6 +50,7 @@ BILM_FILES = (
 )
 
 _OPTIONS = f"*{OPTIONS_FILE}"
+_ANY_WEIGHTS = ("*.hdf5", "*.h5", "*.safetensors")
 # What the names of arrays begin with.
 _ENCODER_ARRAYS = ("word_embed", "char_embed", "CNN", "embedding")
 _ALL_ARRAYS = (*_ENCODER_ARRAYS, "RNN", "initial_state")
@@ -63,15 +64,7 @@ class PublishedCheckpoint(Checkpoint):
     The directory may also hold `token_embeddings.hdf5`, `softmax.hdf5` and `vocab.txt`.
     """
 
-    patterns = (
-        _OPTIONS,
-        "*.hdf5",
-        "*.h5",
-        "*.safetensors",
-        VOCABULARY_FILE,
-        CHARACTERS_FILE,
-        WORDS_FILE,
-    )
+    patterns = (_OPTIONS, *_ANY_WEIGHTS, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE)
     replaces_characters = True
 
     def __init__(self, path: LocalPath, shown: Source):
@@ -129,7 +122,7 @@ def _weights_in(folder: Path, shown: Source) -> Path:
     present = [patterns for patterns in by_format if matches(folder, patterns)]
     if not present:
         # A file with any other name, unless several could be the weights.
-        files = matches(folder, [f"*.{end}" for end in (*FORMATS, "h5")])
+        files = matches(folder, _ANY_WEIGHTS)
         files = [file for file in files if file.stem not in _OTHER_ARRAYS]
         return _only(files, WEIGHT_PATTERNS, shown)
     return newest(_only(matches(folder, patterns), patterns, shown) for patterns in present)
@@ -148,10 +141,7 @@ def _only(files: Sequence[Path], patterns: Sequence[str], shown: Source) -> Path
 
 
 def save_bilm(
-    bilm: BiLM,
-    directory: str | os.PathLike,
-    format: str = "hdf5",
-    dtype: str = "float32",
+    bilm: BiLM, directory: str | os.PathLike, format: str = "hdf5", dtype: str = "float32"
 ) -> None:
     """Writes `options.json` and `weights.hdf5` (or `weights.safetensors`).
 
@@ -190,13 +180,8 @@ def save_bilm(
     check_range(variables, dtype)  # before any file is replaced
     _write(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype, format)
     if bilm.config.char_cnn is None:
-        _write(
-            directory / EMBEDDINGS_FILE,
-            token_embedding_rules(bilm.config),
-            variables,
-            dtype,
-            format,
-        )
+        rules = token_embedding_rules(bilm.config)
+        _write(directory / EMBEDDINGS_FILE, rules, variables, dtype, format)
         if bilm.vocabulary is not None:
             bilm.vocabulary.save(directory / VOCABULARY_FILE)
     if bilm.lexicon is not None:
@@ -244,22 +229,13 @@ def _write(
 
 
 def weight_rules(config: BiLMConfig) -> Iterator[WeightRule]:
-    """Yields the table of `weights.hdf5`.
-
-    The table of the published files, plus the state of `BiLM.warm_start`, which other
-    implementations do not read.
-    """
-    yield from published_rules(config)
-    lstm = config.lstm
-    shape = (config.num_directions, lstm.num_layers, sum(lstm.state_sizes))
-    yield WeightRule("initial_state", ("initial_state",), shape, is_optional=True)
-
-
-def published_rules(config: BiLMConfig) -> Iterator[WeightRule]:
-    """Yields the table of the published files. Source: `weights.hdf5` of these checkpoints."""
+    """Yields the table of `weights.hdf5`: that of the published files, and `initial_state`."""
     if config.char_cnn is not None:
         yield from _char_cnn_rules(config)
     yield from _lstm_rules(config)
+    lstm = config.lstm
+    shape = (config.num_directions, lstm.num_layers, sum(lstm.state_sizes))
+    yield WeightRule("initial_state", ("initial_state",), shape, is_optional=True)
 
 
 def token_embedding_rules(config: BiLMConfig) -> list[WeightRule]:

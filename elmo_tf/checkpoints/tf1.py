@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath, Source, matches
-from elmo_tf.checkpoints.published import published_rules, softmax_rules, token_embedding_rules
+from elmo_tf.checkpoints.published import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.weight_files import WEIGHT_PATTERNS, WeightRule, read_arrays
 from elmo_tf.config import BiLMConfig
 
@@ -64,7 +64,7 @@ class TF1Checkpoint(Checkpoint):
         return dataclasses.replace(config, bidirectional=config.bidirectional and not is_forward)
 
     def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
-        rules = published_rules(config)
+        rules = weight_rules(config)
         if config.char_cnn is None:
             rules = itertools.chain(rules, token_embedding_rules(config))
         return self._read(rules, _SOFTMAX)

@@ -73,8 +73,19 @@ def read_arrays(
 
     `shapes` are those of all arrays in the file, and `read` returns an array by its name.
     """
+    used: dict[str, WeightRule] = {}
+    for rule in rules:  # to the first difference: wrong options may yield endless rules
+        name = rule.dataset
+        if name in shapes:
+            _check_shape(path, rule, tuple(shapes[name]))
+            used[name] = rule
+        elif not rule.is_optional:
+            raise _misfit(path, f"the file lacks `{name}`")
+    others = [name for name in shapes if name not in used and not name.startswith(ignore)]
+    if others:
+        raise _misfit(path, f"the model does not use {', '.join(f'`{n}`' for n in others[:5])}")
     values: dict[str, np.ndarray] = {}
-    for rule in _rules_of(path, rules, shapes, ignore):
+    for rule in used.values():
         try:
             array = read(rule.dataset)
         except MemoryError:
@@ -90,36 +101,14 @@ def read_arrays(
     return values
 
 
-def _rules_of(
-    path: str | os.PathLike,
-    rules: Iterable[WeightRule],
-    shapes: Mapping[str, Sequence[int]],
-    ignore: tuple[str, ...],
-) -> list[WeightRule]:
-    """The rules of the arrays in a file, whose names and shapes must be the same.
-
-    Stops at the first difference: wrong options may yield more rules than the memory holds.
-    """
-    used: dict[str, WeightRule] = {}
-    for rule in rules:
-        name = rule.dataset
-        if name not in shapes:
-            if rule.is_optional:
-                continue
-            raise _misfit(path, f"the file lacks `{name}`")
-        shape = tuple(shapes[name])
-        fits = (wanted in (size, None) for size, wanted in zip(shape, rule.shape, strict=False))
-        if len(shape) != len(rule.shape) or not all(fits):
-            expected = str(rule.shape).replace("None", "any")
-            raise ValueError(
-                f"Cannot load `{name}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
-                f"{os.fspath(path)} has {shape}, the model expects {expected}. {_REMEDY}"
-            )
-        used[name] = rule
-    others = [name for name in shapes if name not in used and not name.startswith(ignore)]
-    if others:
-        raise _misfit(path, f"the model does not use {', '.join(f'`{n}`' for n in others[:5])}")
-    return list(used.values())
+def _check_shape(path: str | os.PathLike, rule: WeightRule, shape: tuple[int, ...]) -> None:
+    fits = (wanted in (size, None) for size, wanted in zip(shape, rule.shape, strict=False))
+    if len(shape) != len(rule.shape) or not all(fits):
+        expected = str(rule.shape).replace("None", "any")
+        raise ValueError(
+            f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
+            f"{os.fspath(path)} has {shape}, the model expects {expected}. {_REMEDY}"
+        )
 
 
 def _misfit(path: str | os.PathLike, problem: str) -> ValueError:

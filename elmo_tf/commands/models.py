@@ -8,7 +8,7 @@ from elmo_tf.checkpoints.named_models import (
     REPOSITORY,
     NamedModel,
     cache_folder,
-    named_model,
+    find_named_model,
 )
 from elmo_tf.commands.options import ResultFormat, markdown_table, print_results
 
@@ -23,7 +23,7 @@ _FAMILIES = {
 def models(*, format: ResultFormat = None) -> None:
     """List the named models and which of them are downloaded."""
     cache = cache_folder("")
-    present = map(named_model, sorted(path.name for path in cache.glob("nlpl-*")))
+    present = map(find_named_model, sorted(path.name for path in cache.glob("nlpl-*")))
     known = {**MODELS, **{model.name: model for model in present if model is not None}}.values()
     sizes = {model.name: sum(file.stat().st_size for file in model.files) for model in known}
     content = [

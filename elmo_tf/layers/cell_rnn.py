@@ -111,9 +111,6 @@ class CellRNN(keras.layers.Layer):
 
     Returns:
         float (batch, token, units); zeros at masked tokens.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
 
     def __init__(
@@ -126,12 +123,6 @@ class CellRNN(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"`units` must be at least 1. Received: {units}")
-        if cell not in CELLS:
-            raise ValueError(f"`cell` must be one of {', '.join(CELLS)}. Received: {cell!r}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
         self.units = units
         self.cell_name = cell
         self.cell = CELLS[cell]

@@ -85,23 +85,14 @@ class CharCNN(keras.layers.Layer):
         )
         self.kernels, self.biases = [], []
         for index, (width, count) in enumerate(self.filters):
-            self.kernels.append(
-                self.add_weight(
-                    name=f"kernel_{index}",
-                    shape=(width, self.embedding_dim, count),
-                    initializer=self._kernel_initializer(width),
-                )
-            )
-            self.biases.append(
-                self.add_weight(name=f"bias_{index}", shape=(count,), initializer="zeros")
-            )
+            shape, initializer = (width, self.embedding_dim, count), "uniform"
+            if self.activation == "tanh":
+                stddev = (width * self.embedding_dim) ** -0.5
+                initializer = keras.initializers.RandomNormal(stddev=stddev)
+            self.kernels.append(self.add_weight(shape, initializer, name=f"kernel_{index}"))
+            self.biases.append(self.add_weight((count,), "zeros", name=f"bias_{index}"))
         set_attributes(self, "kernels", self.kernels)
         set_attributes(self, "biases", self.biases)
-
-    def _kernel_initializer(self, width: int) -> keras.initializers.Initializer:
-        if self.activation == "relu":
-            return keras.initializers.RandomUniform(-0.05, 0.05)
-        return keras.initializers.RandomNormal(stddev=(width * self.embedding_dim) ** -0.5)
 
     def call(self, char_ids):
         if not keras.backend.is_int_dtype(char_ids.dtype):

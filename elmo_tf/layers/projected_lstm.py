@@ -80,21 +80,18 @@ class ProjectedLSTMCell(keras.layers.Layer):
         # As in the original, Glorot's limit is that of W and R stacked as one matrix.
         limit = (6.0 / (input_shape[-1] + self.output_size + gates)) ** 0.5
         glorot = keras.initializers.RandomUniform
-        self.kernel = self.add_weight(
-            shape=(input_shape[-1], gates), initializer=glorot(-limit, limit), name="kernel"
-        )
+        shape = (input_shape[-1], gates)
+        self.kernel = self.add_weight(shape, glorot(-limit, limit), name="kernel")
+        shape = (self.output_size, gates)
         self.recurrent_kernel = self.add_weight(
-            shape=(self.output_size, gates),
-            initializer=glorot(-limit, limit),
-            name="recurrent_kernel",
+            shape, glorot(-limit, limit), name="recurrent_kernel"
         )
-        self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
+        self.bias = self.add_weight((gates,), "zeros", name="bias")
         self.projection_kernel = None
         if self.has_projection:
+            shape = (self.units, self.output_size)
             self.projection_kernel = self.add_weight(
-                shape=(self.units, self.output_size),
-                initializer="glorot_uniform",
-                name="projection_kernel",
+                shape, "glorot_uniform", name="projection_kernel"
             )
 
     def call(self, inputs, states):

@@ -78,10 +78,7 @@ class BiLM(keras.Model):
     ):
         super().__init__(**kwargs)
         if not isinstance(config, BiLMConfig):
-            raise TypeError(
-                "`config` must be a BiLMConfig: BiLMConfig.preset(name) gives a known size, "
-                f"BiLMConfig.from_options(path) reads one. Received: {config!r}"
-            )
+            raise TypeError(f"`config` must be a BiLMConfig. Received: {config!r}")
         self._ids = token_ids.ids_of_config(config, vocabulary, lexicon)
         self.config = config
         self.stateful = stateful
@@ -282,7 +279,6 @@ class BiLM(keras.Model):
             if `tokens` is ragged.
 
         Raises:
-            TypeError: `tokens` contains a value that is not a string.
             ValueError: the biLM has no character CNN.
         """
         if self.config.char_cnn is None:

@@ -70,14 +70,9 @@ class Elmo(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         if not isinstance(bilm, BiLM):
-            raise TypeError(
-                "`bilm` must be a BiLM; use Elmo.from_pretrained(path) for a checkpoint. "
-                f"Received: {bilm!r} (of type {type(bilm).__name__})."
-            )
+            raise TypeError(f"`bilm` must be a BiLM; see Elmo.from_pretrained. Received: {bilm!r}")
         if bilm.keep_boundaries:
-            raise ValueError(
-                "An Elmo returns vectors of tokens only: load `bilm` with keep_boundaries=False."
-            )
+            raise ValueError("An Elmo needs a `bilm` with keep_boundaries=False.")
         if num_mixes < 1:
             raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
         if not 0 <= dropout < 1:
@@ -105,12 +100,7 @@ class Elmo(keras.layers.Layer):
 
     @classmethod
     def from_pretrained(cls, path: Any, **kwargs) -> "Elmo":
-        """Creates an `Elmo` from a checkpoint.
-
-        Args:
-            path: see `elmo_tf.load_bilm`.
-            **kwargs: arguments of `Elmo`.
-        """
+        """Creates an `Elmo` from a checkpoint (see `load_bilm`); `kwargs` are those of `Elmo`."""
         from elmo_tf.checkpoints.load import load_bilm
 
         return cls(load_bilm(path), **kwargs)
@@ -204,8 +194,7 @@ class Elmo(keras.layers.Layer):
     def compute_output_spec(self, inputs, training=False):
         # Without this method, Keras traces `call` to find the shape of each symbolic output.
         shape = (*sentence_shape(inputs.shape), self.dim)
-        dtype = self.dtype_policy.compute_dtype
-        outputs = [keras.KerasTensor(shape, dtype) for _ in self.mixes]
+        outputs = [keras.KerasTensor(shape, self.dtype_policy.compute_dtype) for _ in self.mixes]
         return outputs if self.num_mixes > 1 else outputs[0]
 
     def compute_output_shape(self, input_shape):

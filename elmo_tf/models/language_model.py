@@ -46,14 +46,8 @@ class LanguageModel:
     ) -> "LanguageModel":
         """Creates a randomly initialized language model; its parts are named "bilm" and "softmax".
 
-        Args:
-            config: the shape of the biLM.
-            vocabulary: the tokens to predict, and the input tokens if `config.char_cnn` is None.
-            num_sampled: see `SampledSoftmax`.
-            lexicon: see `BiLM`.
-
-        Raises:
-            ValueError: see `BiLM`.
+        `vocabulary` has the tokens to predict, and the input tokens if `config.char_cnn` is None.
+        For the other arguments and the errors, see `BiLM` and `SampledSoftmax`.
         """
         words = vocabulary if config.char_cnn is None else None
         bilm = BiLM(config, vocabulary=words, lexicon=lexicon, name="bilm")

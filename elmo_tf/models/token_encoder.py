@@ -51,8 +51,6 @@ class TokenEncoder(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if projection_dim < 1:
-            raise ValueError(f"`projection_dim` must be at least 1. Received: {projection_dim}")
         self.projection_dim = projection_dim
         self.lexicon = LexiconConfig(**lexicon) if isinstance(lexicon, Mapping) else lexicon
         dtype = self.dtype_policy

@@ -155,10 +155,10 @@ def test_two_processes_may_unpack_a_named_model_at_once(archive, monkeypatch):
     def unpack_concurrently(file, folder):
         unpack(file, folder)
         monkeypatch.setattr(named_models, "unpack", unpack)
-        named_models.named_model("manylangs-de").fetch()
+        named_models.find_named_model("manylangs-de").fetch()
 
     unpack = named_models.unpack
     monkeypatch.setattr(named_models, "unpack", unpack_concurrently)
 
-    assert named_models.named_model("manylangs-de").fetch() == archive[1]
+    assert named_models.find_named_model("manylangs-de").fetch() == archive[1]
     assert [path.name for path in archive[1].parent.iterdir()] == ["manylangs-de"]

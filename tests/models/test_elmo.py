@@ -94,7 +94,7 @@ def test_invalid_arguments_are_refused(bilm, fresh_bilm):
     ):
         with pytest.raises(ValueError, match=message):
             Elmo(bilm, **arguments)
-    with pytest.raises(TypeError, match=r"`bilm` must be a BiLM.*Received: 'path' \(of type str\)"):
+    with pytest.raises(TypeError, match=r"`bilm` must be a BiLM.*Received: 'path'"):
         Elmo("path")
-    with pytest.raises(ValueError, match=r"vectors of tokens only.*keep_boundaries=False"):
+    with pytest.raises(ValueError, match="keep_boundaries=False"):
         Elmo(fresh_bilm(keep_boundaries=True))
