@@ -38,19 +38,13 @@ TOKEN_TABLE = "token_embedding/embedding"
 
 
 class Checkpoint(abc.ABC):
-    """The files of a checkpoint on this machine.
+    """The files of a checkpoint on this machine. Errors: see `load_bilm`.
 
     A format is a subclass in `load.CHECKPOINT_FORMATS`. It implements `recognizes`, `config`,
     `read_weights` and, if the format has one, `lexicon`. If it has a softmax, it sets `has_softmax`
     and implements `read_softmax()`. The vocabulary is `vocab.txt` in all formats.
 
-    Args:
-        path: what the class recognizes.
-        shown: the source in messages.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file is damaged, or does not match the others.
+    `path` is what the class recognizes, and `shown` the source in messages.
     """
 
     # The names of the files, which are downloaded from the Hugging Face Hub.
@@ -133,13 +127,9 @@ class Checkpoint(abc.ABC):
         return bilm
 
     def softmax(self, bilm: BiLM) -> tuple[SampledSoftmax, Vocabulary | None]:
-        """Loads the softmax, which may share the table of `bilm`, from this checkpoint.
+        """Loads the softmax, which may share the table of `bilm`, and the vocabulary, if any.
 
-        Returns it with the vocabulary, or None if there is none.
-
-        Raises:
-            FileNotFoundError: there is no softmax.
-            ValueError: a file is damaged or has the wrong shape.
+        Errors: see `load_language_model`.
         """
         self._check_softmax()
         vocabulary, values = _in_order(self._vocabulary_file(), self.read_softmax())

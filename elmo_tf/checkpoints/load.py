@@ -57,18 +57,16 @@ def load_bilm(
             - an http(s) URL of an archive, or a pair of URLs, which are cached in Keras's cache
             - `hf://owner/name` or `hf://owner/name@revision`, a repository with such files on the
               Hugging Face Hub, which is cached by its library
-            - the name of a model, if no file has that name: "small-en", which is part of the
-              package, or "original", "manylangs-de", "nlpl-212" or another that `elmo-tf models`
-              lists, which is downloaded to Keras's cache.
+            - a name that `elmo-tf models` lists, if no file has that name: "small-en" is part of
+              the package; others, such as "original", are downloaded to Keras's cache.
 
         stateful: see `BiLM`.
         token_embeddings: an HDF5 or safetensors file with the array `embedding`, one row per token
-            of `vocabulary`. It replaces the character CNN. Defaults to `token_embeddings.hdf5` (or
-            `.safetensors`) in the directory if its options have no `char_cnn`, or else to the file
-            of the weights, where the original's `dump_weights` writes this array.
+            of `vocabulary`. It replaces the character CNN. Without `char_cnn` in the options,
+            defaults to `token_embeddings.hdf5` (or `.safetensors`) in the directory, or else to
+            the file of the weights, where the original writes this array.
         vocabulary: the vocabulary file of `token_embeddings`. Defaults to `vocab.txt` in the
-            directory. Optional if the array is in the file of the weights: without a vocabulary,
-            the biLM reads token ids only.
+            directory. Without it, a biLM whose table is in the file of the weights reads ids only.
         **kwargs: further arguments of `BiLM`.
 
     Returns:
@@ -103,10 +101,8 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
     `elmo_tf.evaluation`.
 
     Args:
-        directory: a directory with the biLM's files (see `load_bilm`), `softmax.hdf5` and
-            `vocab.txt`, as written by `elmo-tf train`, or a zip file of it; "small-en"; a name on
-            the Hugging Face Hub, `hf://owner/name`; or a TensorFlow 1 training directory or
-            checkpoint prefix, with `vocab.txt`.
+        directory: see `load_bilm`, with `softmax.hdf5` and `vocab.txt` as written by `elmo-tf
+            train`; or a TensorFlow 1 training directory or checkpoint prefix, with `vocab.txt`.
 
     Returns:
         A `LanguageModel`, with the attributes `bilm`, `softmax` and `vocabulary`.

@@ -96,8 +96,7 @@ class CellRNN(keras.layers.Layer):
         units: int >= 1. Width of the state and the output.
         cell: "gru", "highway_lstm" or "coupled_lstm".
         dropout: float, 0 to below 1. Rate of recurrent dropout, with one mask for all tokens of a
-            row. It multiplies `h` in `U · h`, or in "highway_lstm" the output and next state `h'`,
-            see `Cell`. Defaults to 0.
+            row; see `Cell.drops_output`. Defaults to 0.
         go_backwards: bool. Whether to read from the last token to the first. The outputs are in
             token order in both cases. Defaults to False.
         learn_initial_state: bool. Whether the state before the first token is learned instead of

@@ -80,12 +80,10 @@ class ProjectedLSTMCell(keras.layers.Layer):
         # As in the original, Glorot's limit is that of W and R stacked as one matrix.
         limit = (6.0 / (input_shape[-1] + self.output_size + gates)) ** 0.5
         glorot = keras.initializers.RandomUniform
-        shape = (input_shape[-1], gates)
-        self.kernel = self.add_weight(shape, glorot(-limit, limit), name="kernel")
-        shape = (self.output_size, gates)
-        self.recurrent_kernel = self.add_weight(
-            shape, glorot(-limit, limit), name="recurrent_kernel"
-        )
+        kernel = ((input_shape[-1], gates), glorot(-limit, limit))
+        self.kernel = self.add_weight(*kernel, name="kernel")
+        kernel = ((self.output_size, gates), glorot(-limit, limit))
+        self.recurrent_kernel = self.add_weight(*kernel, name="recurrent_kernel")
         self.bias = self.add_weight((gates,), "zeros", name="bias")
         self.projection_kernel = None
         if self.has_projection:

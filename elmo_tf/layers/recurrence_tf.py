@@ -109,13 +109,10 @@ def packed_recurrence(
     cell: LSTMWeights,
     few_rows: bool = False,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """`recurrence` over rows that hold several sentences, one after the other, for inference.
+    """`recurrence` over rows that hold several sentences, see `ProjectedLSTM.read_packed`.
 
     All steps have the same number of rows, so there is no padding to skip, and TensorFlow prepares
-    its kernels for few shapes. `first_state`, each (1, width), replaces the state at the first
-    token of every sentence, which has True in `starts`, bool (token, row, 1); None if no sentence
-    starts within the rows. `few_rows` is whether there are at most `FEW_ROWS`, for which other
-    products are faster.
+    its kernels for few shapes. The arguments are transposed: `starts` is bool (token, row, 1).
     """
     h, c = state
     wide = at_least_32_bits(inputs.dtype)

@@ -223,13 +223,12 @@ class BiLM(keras.Model):
             vectors: for each direction float (batch, token, projection_dim), in reading order.
             masks: for each direction bool (batch, token), or None. A masked token at any position
                 leaves the state unchanged.
-            states: for each direction, for each layer, `[h, c]`; see `initial_states`.
+            states: see `initial_states`.
             dropout_fn: applied to the input of every LSTM layer, or None.
             training: see the call.
 
         Returns:
-            For each direction the outputs of its layers, float (batch, token, projection_dim), in
-            reading order; and the new states.
+            For each direction the outputs of its layers, as `vectors`; and the new states.
         """
         layers, new_states = [], []
         directions = zip(self.lstm_stacks, vectors, masks, states, strict=True)
@@ -259,10 +258,7 @@ class BiLM(keras.Model):
         ]
 
     def boundary_states(self, boundaries: Any) -> list[Any]:
-        """The states after the boundary before a sentence: of one row, see `initial_states`.
-
-        `boundaries` are the `boundary_embeddings`. The backward direction begins with `</S>`.
-        """
+        """The states of one row after the boundary before it; see `boundary_embeddings`."""
         count = self.config.num_directions
         first = [boundaries[None, :1], boundaries[None, 1:]][:count]  # (1, 1, feature)
         return self.read(first, [None] * count, self.initial_states(1))[1]
@@ -277,9 +273,6 @@ class BiLM(keras.Model):
             int32 (…, max_chars), zeros for `""`: bytes (see `elmo_tf.char_ids`), or entries of the
             lexicon. If that has words, the id of the word comes first: (…, 1 + max_chars). Ragged
             if `tokens` is ragged.
-
-        Raises:
-            ValueError: the biLM has no character CNN.
         """
         if self.config.char_cnn is None:
             raise ValueError("This biLM has no character CNN, so it has no char ids.")

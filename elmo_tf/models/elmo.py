@@ -113,10 +113,6 @@ class Elmo(keras.layers.Layer):
         devices, to which Keras cannot distribute strings; and `cache()` of the dataset then saves
         the conversion.
 
-        Args:
-            x: strings, see the call.
-            y, sample_weight: are returned unchanged.
-
         Returns:
             int32 (batch, token, id), see `BiLM.char_ids`; (batch, token) for a biLM without a
             character CNN. With `y`, a tuple `(x, y)` or `(x, y, sample_weight)`.

@@ -77,15 +77,11 @@ class LanguageModel:
     ) -> tuple[list[tf.Tensor], list]:
         """Computes the top layer of each direction for one window.
 
-        Args:
-            inputs: string (direction, row, token), see `LMWindows`. A forward language model
-                ignores the backward direction.
-            states: as returned by `BiLM.zero_states` or the previous call.
-            dropout_fn: applied to the input of every LSTM layer and to the last output, or None.
-            training: bool. Whether gradients are needed.
+        `inputs` are those of `LMWindows`, string (direction, row, token); a forward language model
+        ignores the backward direction. `states` are those of `BiLM.zero_states` or the previous
+        call. `dropout_fn` is applied to the input of every LSTM layer and to the last output.
 
-        Returns:
-            For each direction float (row, token, projection_dim); and the new states.
+        Returns for each direction float (row, token, projection_dim); and the new states.
         """
         num_directions = self.bilm.config.num_directions
         inputs = inputs[:num_directions]

@@ -76,15 +76,8 @@ class LSTMStack(keras.layers.Layer):
         """Reads rows that hold several sentences, one after the other, without boundaries.
 
         Equals separate calls, and is faster: every step reads the same number of rows, and all
-        sentences share the steps of the boundaries. For inference on TensorFlow.
-
-        Args:
-            inputs, starts, few_rows: see `ProjectedLSTM.read_packed`.
-            first_states, states: `[h, c]` of each layer before each sentence and before the rows.
-                Layers above those with states are not read.
-
-        Returns:
-            The outputs of all layers and the new states, as a call.
+        sentences share the steps of the boundaries. See `ProjectedLSTM.read_packed`; here, the
+        states are those of each layer. Layers above those with states are not read.
         """
         outputs, new_states = [], []
         layers = zip(self.lstms, first_states, states, strict=False)

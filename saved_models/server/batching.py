@@ -5,6 +5,7 @@ requests that arrive while it is busy form the next batch. All modules of the se
 `tf.errors.OpError` for a request that is rejected.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -47,13 +48,10 @@ class Limits:
     """The limits of a request, above which it is rejected, and of a batch.
 
     Args:
-        max_request_bytes: of a message, and of each tensor in it; gRPC allows less than 2 GiB.
+        max_request_bytes: of a message, and of each tensor in it, below 2 GiB.
         max_tokens: of a request: number of sentences times the tokens of the longest.
         max_batch_size: sentences of several requests that are computed together. 1 computes each
             request alone, as a model with layer normalization needs.
-
-    Raises:
-        ValueError: a limit is less than 1, or `max_request_bytes` is 2 GiB or more.
     """
 
     max_request_bytes: Annotated[int, Field(ge=1, lt=2**31)] = 8 * 1024 * 1024
@@ -68,11 +66,9 @@ class Limits:
         A TensorProto may hold one value for a tensor of any size, so that a small message could
         fill the memory. The last of `strings` is repeated if there are too few.
         """
-        try:
-            is_string = dtype == tf.string.as_datatype_enum
-            element_size = 16 if is_string else tf.as_dtype(dtype).size
-        except TypeError:  # an unknown type, which is rejected later
-            element_size = 1
+        element_size = 16 if dtype == tf.string.as_datatype_enum else 1
+        with contextlib.suppress(TypeError):  # an unknown type is rejected later
+            element_size = max(element_size, tf.as_dtype(dtype).size)
         # An empty axis counts as 1, because the other axes cost time even without rows.
         num_elements = math.prod(max(1, size) for size in shape)
         num_bytes = num_elements * element_size
@@ -104,7 +100,7 @@ class Limits:
         return num_tokens
 
     def _longest(self, array: np.ndarray, is_raw: bool) -> int:
-        """Returns the tokens of the longest row; counting stops above the limit."""
+        """Counts the tokens of the longest row, but none above the limit."""
         if array.ndim > 1:
             return array.shape[1]
         if array.dtype != object:
@@ -137,11 +133,10 @@ class Call:
     def batch_key(self) -> Any:
         """A key that is equal for calls that may share a batch; `None` for a call that runs alone.
 
-        The first axis of all inputs and outputs must have an unknown size in the signature, and the
-        same size >= 1 in the call. If the model returns the sentence lengths, it ignores padding,
-        and the number of tokens may differ. Lengths beyond the call's own width would count padding
-        as tokens: such a call runs alone, and the model rejects it. Without the sentence lengths,
-        padding that other calls cause cannot be removed from outputs of strings.
+        The first axis must be open in the signature, and of one size >= 1 in the call. A model that
+        returns the sentence lengths ignores padding: the number of tokens may differ. Lengths
+        beyond the call's own width would count padding as tokens; the model rejects such a call.
+        Without lengths, padding cannot be removed from outputs of strings.
         """
         outputs = self.signature.outputs.values()
         if not all(_is_variable(info, 0) for info in [*self.signature.inputs.values(), *outputs]):

@@ -20,12 +20,10 @@ from google.protobuf import wrappers_pb2
 from grpc import StatusCode
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_pb2,
-    predict_pb2,
-)
+from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataResponse, SignatureDefMap
+from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
 from elmo_tf.processors import num_cores
 from elmo_tf.saved_models.exporting.export import read_warmup, versions_in
@@ -40,7 +38,6 @@ from elmo_tf.saved_models.server.batching import (
     unavailable,
 )
 
-Status = get_model_status_pb2.ModelVersionStatus
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
 _POLL_SECONDS = 1.0  # between checks for new versions
 _NO_LIMITS = Limits(2**31 - 1, 2**62)  # for warm-up requests
@@ -65,11 +62,7 @@ class ServedModel:
         self._requests = prometheus_client.Gauge(metric, "Predictions.", labels, registry=registry)
         metric, labels = ":tensorflow:serving:request_latency", ["model_name", "API", "entrypoint"]
         self._latency = prometheus_client.Histogram(
-            metric,
-            "Microseconds of a prediction.",
-            labels,
-            registry=registry,
-            buckets=_MICROSECONDS,
+            *(metric, "Microseconds.", labels), registry=registry, buckets=_MICROSECONDS
         )
         self._directory = directory
         self._current: LoadedVersion | None = None
@@ -114,7 +107,7 @@ class ServedModel:
         self._watch.start()
 
     @contextlib.contextmanager
-    def version(self, spec: model_pb2.ModelSpec) -> Iterator["LoadedVersion"]:
+    def version(self, spec: ModelSpec) -> Iterator["LoadedVersion"]:
         """Yields the newest version; it stays loaded within the block.
 
         A request that names another model or version is rejected.
@@ -128,9 +121,8 @@ class ServedModel:
             if version is None:
                 raise unavailable("The server is shutting down.")
             if spec.WhichOneof("version_choice") and spec.version.value != version.number:
-                raise not_found(
-                    f"Only the newest version of {self.name}, {version.number}, is served."
-                )
+                message = f"Only the newest version of {self.name}, {version.number}, is served."
+                raise not_found(message)
             self._num_users[version] += 1
         try:
             yield version
@@ -156,26 +148,22 @@ class ServedModel:
         finally:
             self._requests.labels(name, code.name).inc()
 
-    def metadata(
-        self, spec: model_pb2.ModelSpec
-    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
+    def metadata(self, spec: ModelSpec) -> GetModelMetadataResponse:
         """Answers `PredictionService.GetModelMetadata`."""
         with self.version(spec) as version:
-            response = get_model_metadata_pb2.GetModelMetadataResponse(
-                model_spec={"name": self.name, "version": {"value": version.number}}
-            )
-            response.metadata["signature_def"].Pack(
-                get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
-            )
+            spec = {"name": self.name, "version": {"value": version.number}}
+            response = GetModelMetadataResponse(model_spec=spec)
+            signatures = SignatureDefMap(signature_def=version.signatures)
+            response.metadata["signature_def"].Pack(signatures)
         return response
 
-    def status(self, spec: model_pb2.ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
+    def status(self, spec: ModelSpec) -> GetModelStatusResponse:
         """Answers `ModelService.GetModelStatus`."""
+        # Set even to its defaults, so that `status` is present in the answer.
+        status = {"error_code": 0, "error_message": ""}
         with self.version(spec) as version:
-            # Set even to its defaults, so that `status` is present in the answer.
-            status = {"error_code": 0, "error_message": ""}
-            loaded = Status(version=version.number, state=Status.AVAILABLE, status=status)
-        return get_model_status_pb2.GetModelStatusResponse(model_version_status=[loaded])
+            found = {"version": version.number, "state": "AVAILABLE", "status": status}
+        return GetModelStatusResponse(model_version_status=[found])
 
     def close(self) -> None:
         """Closes the version after its last request. Later requests are rejected."""
@@ -237,8 +225,8 @@ class LoadedVersion:
             raise
 
     def answer(
-        self, request: predict_pb2.PredictRequest, arrays: futures.Future | None = None
-    ) -> predict_pb2.PredictResponse:
+        self, request: PredictRequest, arrays: futures.Future | None = None
+    ) -> PredictResponse:
         """Answers `PredictionService.Predict`. The version in the request is ignored.
 
         `arrays` gets the outputs; the caller cancels it when the client does not wait any more.
@@ -248,17 +236,13 @@ class LoadedVersion:
         given, wanted = set(request.inputs), set(signature.inputs)
         if given != wanted:
             raise invalid(f"Expected the inputs {sorted(wanted)}, but got {sorted(given)}.")
-        inputs = {
-            alias: array_of(alias, proto, self._limits) for alias, proto in request.inputs.items()
-        }
+        inputs = {a: array_of(a, proto, self._limits) for a, proto in request.inputs.items()}
         outputs = self.predict(name, inputs, request.output_filter, arrays)
-        response = predict_pb2.PredictResponse(
-            model_spec={"name": spec.name, "signature_name": name}
+        version = {"value": self.number}
+        return PredictResponse(
+            model_spec={"name": spec.name, "signature_name": name, "version": version},
+            outputs={alias: proto_of(array) for alias, array in outputs.items()},
         )
-        response.model_spec.version.value = self.number
-        for alias, array in outputs.items():
-            response.outputs[alias].CopyFrom(proto_of(array))
-        return response
 
     def signature(self, name: str) -> tuple[str, meta_graph_pb2.SignatureDef]:
         """Returns a signature and its name; `""` is the default signature."""
@@ -283,15 +267,12 @@ class LoadedVersion:
             if received != expected:
                 raise invalid(f"{alias} must be {expected.name}, but is {received.name}.")
             shape = tf.TensorShape(info.tensor_shape)
-            if not shape.is_compatible_with(inputs[alias].shape):
-                raise invalid(
-                    f"{alias} must have the shape {shape}, but has {inputs[alias].shape}."
-                )
+            if not shape.is_compatible_with(found := inputs[alias].shape):
+                raise invalid(f"{alias} must have the shape {shape}, but has {found}.")
         aliases = list(dict.fromkeys(map(str, output_filter))) or sorted(signature.outputs)
-        for alias in aliases:
-            if alias not in signature.outputs:
-                names = ", ".join(sorted(signature.outputs))
-                raise invalid(f"The signature {name} has no output {alias}. Outputs: {names}")
+        for alias in set(aliases) - set(signature.outputs):
+            names = ", ".join(sorted(signature.outputs))
+            raise invalid(f"The signature {name} has no output {alias}. Outputs: {names}")
         num_tokens = self._limits.check_tokens(signature, inputs)
         call = Call(name, signature, inputs, aliases, num_tokens, arrays or futures.Future())
         outputs = zip(aliases, self._batcher.run(call), strict=True)

@@ -81,7 +81,21 @@ class RestEndpoint:
         names = map(re.escape, ("localhost", socket.gethostname(), host, *allowed_hosts))
         hosts = "|".join(names).replace(r"\*", ".*")
         self._hosts = re.compile(rf"({hosts}|[\d.]+|\[[\da-f:.]+\])(:\d+)?", re.IGNORECASE)
-        self._application = self._routes()
+        routes: list[Any] = [
+            Route("/monitoring/prometheus/metrics", self._metrics),  # TF Serving's default
+            Route("/model.json", lambda request: JSONResponse({"model": model.name})),
+        ]
+        for path in (f"{_MODEL}/versions/{{version:int}}", _MODEL):
+            routes += [
+                Route(f"{path}:predict", self._endpoint(self._predict), methods=["POST"]),
+                Route(f"{path}/metadata", self._endpoint(lambda spec, *_: model.metadata(spec))),
+                Route(path, self._endpoint(lambda spec, *_: model.status(spec))),
+            ]
+        routes.append(Mount("/", StaticFiles(directory=_PAGE, html=True)))
+        errors = (HTTPException, tf.errors.OpError, ClientDisconnect, Exception)
+        self._application = Starlette(
+            routes=routes, exception_handlers=dict.fromkeys(errors, _on_error)
+        )
         self._parsing = threading.Lock()  # one body at a time, which bounds the memory
         self._pool = futures.ThreadPoolExecutor(_MAX_CONNECTIONS, thread_name_prefix="rest")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -123,26 +137,6 @@ class RestEndpoint:
             message = f"The host {host} is not allowed. See the option --allowed-hosts."
             application = JSONResponse({"error": message}, 403)
         await application(scope, receive, send)
-
-    def _routes(self) -> Starlette:
-        model = self._model
-        routes: list[Any] = [
-            Route("/monitoring/prometheus/metrics", self._metrics),  # TF Serving's default
-            Route("/model.json", lambda request: JSONResponse({"model": model.name})),
-        ]
-        for path in (f"{_MODEL}/versions/{{version:int}}", _MODEL):
-            routes += [
-                Route(f"{path}:predict", self._endpoint(self._predict), methods=["POST"]),
-                Route(f"{path}/metadata", self._endpoint(lambda spec, *_: model.metadata(spec))),
-                Route(path, self._endpoint(lambda spec, *_: model.status(spec))),
-            ]
-        routes.append(Mount("/", StaticFiles(directory=_PAGE, html=True)))
-        return Starlette(
-            routes=routes,
-            exception_handlers=dict.fromkeys(
-                (HTTPException, tf.errors.OpError, ClientDisconnect, Exception), _on_error
-            ),
-        )
 
     def _endpoint(self, answer: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
         """Calls `answer` in a thread; arguments are the model, the body, and a future to fill."""
@@ -225,12 +219,10 @@ class _Connection(H11Protocol):
 
 async def _on_error(request: Request, error: Exception) -> Response:
     """Returns an error as JSON; uvicorn logs unexpected ones."""
-    if not isinstance(error, HTTPException):
-        code, message = status_of(error)
-        status = _HTTP_STATUS.get(code, 500)
-    else:
-        status, message = error.status_code, error.detail
-    return JSONResponse({"error": message}, status)
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
+    code, message = status_of(error)
+    return JSONResponse({"error": message}, _HTTP_STATUS.get(code, 500))
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
@@ -258,9 +250,7 @@ def _input_arrays(
     else:
         rows = document["instances"]
         if not isinstance(rows, list) or not rows:
-            raise invalid(
-                f"Expected 'instances' to be a list of rows, but got {reprlib.repr(rows)}"
-            )
+            raise invalid(f"Expected 'instances' to be a list of rows: {reprlib.repr(rows)}")
         for name, info in infos.items():
             limits.check_size(name, info.dtype, [len(rows)])
         rows = [_named(row, infos, f"row {i} of 'instances'") for i, row in enumerate(rows)]

@@ -37,8 +37,7 @@ def serve(
 
     Args:
         directory: holds the versions in numbered folders (`directory/1/saved_model.pb`). A
-            checkpoint or the name of a model (see `load_bilm`) is first exported into a temporary
-            folder.
+            checkpoint (see `load_bilm`) is first exported into a temporary folder.
         name: the model's name in requests.
         port: of gRPC. 0 picks a free one.
         rest_port: of REST and of the page at `/`. 0 picks a free one.
@@ -52,8 +51,7 @@ def serve(
         A `Server` that accepts requests. Keep a reference to it: otherwise gRPC stops.
 
     Raises:
-        FileNotFoundError: `directory` does not exist or holds neither a version nor a checkpoint.
-        OSError: the REST port is not available, or a version cannot be read.
+        OSError: the REST port is not available, or `directory` holds no version or checkpoint.
         RuntimeError: the gRPC port is not available.
         tf.errors.OpError: a version cannot be loaded.
     """
@@ -77,13 +75,8 @@ def serve(
     return server
 
 
-class Server:
-    """A running server, returned by `serve`. As a context manager it stops on exit.
-
-    Attributes:
-        port: of gRPC.
-        rest_port: of REST.
-    """
+class Server(contextlib.AbstractContextManager):
+    """A running server, with the attributes `port` and `rest_port`, which stops on exit."""
 
     def __init__(self):
         self.port = self.rest_port = 0
@@ -97,8 +90,7 @@ class Server:
             grace: seconds to wait for running requests. Requests that take longer are cancelled,
                 but a computation in progress is completed before `stop` returns.
         """
-        # The endpoints first accept the requests that have been received. That takes longer while
-        # other threads keep Python's lock, which delays this thread too.
+        # First accepts the received requests: longer while other threads keep Python's lock.
         for _ in range(10 if self._endpoints else 0):
             begun = time.monotonic()
             time.sleep(_ACCEPT_SECONDS)
@@ -108,9 +100,6 @@ class Server:
             list(pool.map(lambda endpoint: endpoint.stop(grace), self._endpoints))
         self._endpoints.clear()
         self._cleanup.close()
-
-    def __enter__(self) -> "Server":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.stop()

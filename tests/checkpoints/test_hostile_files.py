@@ -17,12 +17,9 @@ from reference import checkpoint
 
 LARGE = 10**30
 OPTIONS = {  # a part of options.json, what replaces it, and the message
-    "layers": ('"n_layers": 2', '"n_layers": 2000', "lacks `RNN_0/.*/Cell2/LSTMCell/W_0`"),
     "endless": ('"n_layers": 2', f'"n_layers": {LARGE}', "lacks `RNN_0/.*/Cell2/LSTMCell/W_0`"),
-    "highways": ('"n_highway": 2', '"n_highway": 1000000', "lacks `CNN_high_2/W_carry`"),
     "dim": ('"dim": 10', f'"dim": {LARGE}', r"`RNN_0/.*/W_0`.* has \(12, 40\), .* \(12, 40{30}\)"),
     "embedding": ('"dim": 5', f'"dim": {LARGE}', "`char_embed`.* the model expects"),
-    "filters": ("[1, 2]", f"[1, {LARGE}]", "`CNN/W_cnn_0`.* the model expects"),
     "width": ("[1, 2]", f"[{LARGE}, 1]", r"max_characters_per_token` must be at least"),
     "characters": ("14", f"{LARGE}", "max_characters_per_token`: .* less than or equal to 10000"),
     "digits": ('"dim": 10', '"dim": 1' + "0" * 5_000, "Invalid JSON: number out of range"),
@@ -30,10 +27,6 @@ OPTIONS = {  # a part of options.json, what replaces it, and the message
     "infinity": ("0.6", "1e999", r"`lstm\.cell_clip`: Input should be a finite number"),
     "words": ('"char_cnn"', f'"n_tokens_vocab": {LARGE}, "none"', "lacks `embedding`"),
 }
-
-
-def pebibytes(file):
-    file.create_dataset("char_embed", (261, 2**43), "f4", chunks=(1, 1_000))
 
 
 def decompressed(file):
@@ -46,21 +39,17 @@ def linked(file):
         file[f"RNN_0/RNN/MultiRNNCell/Cell{i}"] = file["RNN_0/RNN/MultiRNNCell/Cell0"]
 
 
-def nested(file):
-    file.create_group("CNN" + "/a" * 1_000)
-
-
-def empty(file):
-    file["char_embed"] = h5py.Empty("f4")
-
-
-WEIGHTS = {
-    pebibytes: r"up to `char_embed` are 9,183,\S+ bytes long, but the file only",
-    decompressed: r"up to `char_embed` are 208,\S+ bytes long, but the file only",
-    linked: r"The links in .* at `RNN_0/\S+` do not end",
-    nested: r"The links in .* at `CNN/\S+` do not end",
-    empty: r"Cannot load `char_embed` .* has \(\), the model expects",
-}
+TOO_LONG = r"up to `char_embed` are %s,\S+ bytes long, but the file only"
+WEIGHTS = [
+    (
+        lambda file: file.create_dataset("char_embed", (261, 2**43), "f4", chunks=(1, 1_000)),
+        TOO_LONG % 9,
+    ),
+    (decompressed, TOO_LONG % 208),
+    (lambda file: file.create_dataset("char_embed", data=h5py.Empty("f4")), r"\(\), the model exp"),
+    (linked, r"The links in .* at `RNN_0/\S+` do not end"),
+    (lambda file: file.create_group("CNN" + "/a" * 1_000), r"The links in .* `CNN/\S+` do not end"),
+]
 
 
 def tar(kind=tarfile.REGTYPE, name="elmo/more", size=0):
@@ -80,9 +69,8 @@ def zipped(size):
 
 
 NO_FILE, EXPANDED = "is neither a file nor a folder", "more than 100 times as large as it"
-KINDS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE)
 ARCHIVES = [
-    *((tar(kind), NO_FILE) for kind in KINDS),
+    *((tar(kind), NO_FILE) for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE)),
     (tar(name="../../more"), r"\.\./\.\./more"),
     (tar(size=10**7), EXPANDED),
     (zipped(10**7), EXPANDED),
@@ -119,7 +107,7 @@ def test_options_are_compared_with_the_weights_first(tmp_path, weights, old, new
     check_refused(tmp_path, message)
 
 
-@pytest.mark.parametrize(("change", "message"), WEIGHTS.items())
+@pytest.mark.parametrize(("change", "message"), WEIGHTS, ids=range(5))
 def test_weights_are_not_larger_than_their_file(tmp_path, weights, change, message):
     kept = {name: array for name, array in weights.items() if name != "char_embed"}
     checkpoint.write(tmp_path, checkpoint.options(), kept)
@@ -129,7 +117,7 @@ def test_weights_are_not_larger_than_their_file(tmp_path, weights, change, messa
     check_refused(tmp_path, message)
 
 
-@pytest.mark.parametrize(("content", "message"), ARCHIVES, ids=[*map(str, range(len(ARCHIVES)))])
+@pytest.mark.parametrize(("content", "message"), ARCHIVES, ids=range(9))
 def test_archives_hold_only_files_of_their_size(tmp_path, content, message):
     (tmp_path / "elmo.archive").write_bytes(content)
 

@@ -171,14 +171,3 @@ def test_a_saved_language_model_loads_unchanged(tmp_path, config):
     files = {name.replace(".hdf5", ".safetensors") for name in files}
     assert set(os.listdir(tmp_path)) == files
     assert_same_weights(load_language_model(tmp_path), model)
-
-
-def test_a_tied_softmax_has_the_table_of_the_bilm(tmp_path):
-    model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
-    save_language_model(model, tmp_path, dtype="float16")
-
-    loaded = load_language_model(tmp_path)
-
-    wanted = model.softmax.kernel.numpy().astype(np.float16)
-    np.testing.assert_array_equal(loaded.softmax.kernel, wanted)
-    np.testing.assert_array_equal(loaded.bilm.token_encoder.embedding, wanted)

@@ -93,29 +93,16 @@ def test_an_invalid_request_is_refused(server, channel, spec, inputs, status, co
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("inputs", "message"),
     [
-        (
-            {"inputs": {"strings": SENTENCES, "lines": SENTENCES}},
-            "Expected the inputs ['strings'], but got ['lines', 'strings']",
-        ),
-        (
-            {"outputs": ["elmo", "layers"]},
-            "no output layers. Outputs: default, elmo, sequence_len, word_emb",
-        ),
-        (
-            {"inputs": {"strings": tf.make_tensor_proto([1, 2])}},
-            "strings must be string, but is int32",
-        ),
-        (
-            {"inputs": {"strings": tf.make_tensor_proto([["a"]])}},
-            "strings must have the shape (None,), but has (1, 1)",
-        ),
+        ({"strings": SENTENCES, "lines": SENTENCES}, "['strings'], but got ['lines', 'strings']"),
+        ({"strings": tf.make_tensor_proto([1, 2])}, "strings must be string, but is int32"),
+        ({"strings": tf.make_tensor_proto([["a"]])}, "the shape (None,), but has (1, 1)"),
     ],
 )
-def test_an_invalid_proto_is_refused(channel, changes, message):
+def test_an_invalid_proto_is_refused(channel, inputs, message):
     code = grpc.StatusCode.INVALID_ARGUMENT
-    assert_refused(code, re.escape(message), predict, channel, **changes)
+    assert_refused(code, re.escape(message), predict, channel, inputs)
 
 
 def of_tokens(**inputs):
@@ -127,22 +114,14 @@ def of_tokens(**inputs):
     [
         (b"[" * 100_000, "The body is not JSON: "),
         ({}, "Expected a JSON object with 'instances' or 'inputs', but got {}"),
-        (
-            {"instances": [{"lines": "a"}]},
-            "Expected row 0 of 'instances' to be an object with ['strings'], but got {",
-        ),
-        (
-            of_tokens(tokens=[["a", "b"], ["c"]]),
-            "Expected tokens to have 2 axes with lists of equal lengths, but got 1: ",
-        ),
+        ({"instances": []}, "Expected 'instances' to be a list of rows: []"),
+        ({"instances": [{"lines": "a"}]}, "Expected row 0 of 'instances' to be an object with ["),
+        (of_tokens(tokens=[["a", "b"], ["c"]]), "tokens to have 2 axes with lists of equal lengt"),
         ({"signature_name": 1, "inputs": []}, "'signature_name' must be a string, not 1"),
         ({"inputs": [], "output_filter": "elmo"}, "'output_filter' must be a list, not 'elmo'"),
         ({"inputs": [], "output_filter": [["elmo"]]}, "has no output ['elmo']. Outputs: "),
         ({"inputs": [{"b64": "???"}]}, "bytes as {\"b64\": \"…\"}), but got [{'b64': '???'}]"),
-        (
-            of_tokens(sequence_len=[2, True]),
-            "Expected sequence_len to hold int32, but got [2, True]",
-        ),
+        (of_tokens(sequence_len=[2, True]), "sequence_len to hold int32, but got [2, True]"),
         (of_tokens(sequence_len=[2, 2**31]), "sequence_len to hold int32, but got [2, 2147483648]"),
     ],
 )
