@@ -86,14 +86,9 @@ class RowOptimizer(abc.ABC):
     def update(
         self, weight: tf.Tensor, gradient: Any, slots: list[tf.Tensor], rate: Any, step: Any
     ) -> None:
-        """Updates one weight.
+        """Updates one weight by a gradient, a tensor or `tf.IndexedSlices`, in a step from 1 on.
 
-        Args:
-            weight: the handle of the variable.
-            gradient: a tensor or `tf.IndexedSlices`.
-            slots: the handles of the slots, in the order of `slot_names`.
-            rate: float scalar. The learning rate.
-            step: float scalar, counted from 1.
+        `weight` and `slots`, in the order of `slot_names`, are the handles of the variables.
         """
 
 

@@ -45,9 +45,8 @@ class TrainingLogger(contextlib.ExitStack):
 
     def step(self, step: int, losses: dict[str, float]) -> None:
         """Logs a step: losses, gradient norm, learning rate, and seconds since the last step."""
-        learning_rate = float(self._schedule(step - 1))
-        now = time.monotonic()
-        rest = {"learning_rate": learning_rate, "seconds": round(now - self._last, 6)}
+        now, rate = time.monotonic(), float(self._schedule(step - 1))
+        rest = {"learning_rate": rate, "seconds": round(now - self._last, 6)}
         self._workdir.log({"step": step, **losses, **rest})
         self._last = now
         for name, value in losses.items():
@@ -67,8 +66,8 @@ class TrainingLogger(contextlib.ExitStack):
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         """Logs the perplexity of the held-out text."""
-        both = ("forward", "backward")
-        directions = [f"{name} {result[name]:.1f}" for name in both if name in result]
+        names = ("forward", "backward")
+        directions = [f"{name} {result[name]:.1f}" for name in names if name in result]
         logging.info(
             "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
             *(step, result["average"], ", ".join(directions), result["tokens"]),

@@ -82,7 +82,15 @@ def load_models(workdirs: Iterable[str | os.PathLike], bilm: BiLM | None = None)
     """
     models = []
     for workdir in workdirs:
-        model = _load_model(Path(workdir, MODEL_FILE))
+        path = Path(workdir, MODEL_FILE)
+        try:
+            model = keras.saving.load_model(path, compile=False)
+        except (TypeError, ValueError, zipfile.BadZipFile) as error:
+            # Keras' message ends in the complete configuration, with all words.
+            raise ValueError(
+                f"Cannot read {path}: {str(error)[:200]} … Is it damaged, or from another version "
+                "of elmo_tf?"
+            ) from None
         if model.elmo is not None and bilm is not None:
             if model_digest(bilm) == model_digest(model.elmo.bilm):
                 model = model.on_bilm(bilm)
@@ -90,14 +98,3 @@ def load_models(workdirs: Iterable[str | os.PathLike], bilm: BiLM | None = None)
             bilm = model.elmo.bilm
         models.append(model)
     return models
-
-
-def _load_model(path: Path) -> TaskModel:
-    try:
-        return keras.saving.load_model(path, compile=False)
-    except (TypeError, ValueError, zipfile.BadZipFile) as error:
-        # Keras' message ends in the complete configuration, with all words.
-        raise ValueError(
-            f"Cannot read {path}: {str(error)[:200]} … Is it damaged, or from another version of "
-            "elmo_tf?"
-        ) from None

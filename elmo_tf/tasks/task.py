@@ -127,11 +127,7 @@ class Task(abc.ABC):
     # The model.
 
     def new_model(
-        self,
-        config: TaskConfig,
-        labels: Sequence[str],
-        examples: Sequence[Any],
-        bilm: BiLM | None,
+        self, config: TaskConfig, labels: Sequence[str], examples: Sequence[Any], bilm: BiLM | None
     ) -> TaskModel:
         """Builds an untrained model for the words of training examples."""
         arguments = self.model_arguments(config)

@@ -164,11 +164,8 @@ class LabelModel(TaskModel):
     """The base class of task models that predict labels.
 
     Args:
-        labels: distinct strings. The predicted labels, in the order of the outputs.
+        labels: distinct strings, valid UTF-8. The predicted labels, in the order of the outputs.
         embeddings, elmo, placement: see `TokenVectors`.
-
-    Raises:
-        ValueError: `labels` has duplicates or invalid UTF-8, or see `TokenVectors`.
     """
 
     lowest_target: ClassVar[int] = 0  # or -1 for padding
@@ -190,11 +187,7 @@ class LabelModel(TaskModel):
         self._label_table = StringTable(self.labels, default=_UNKNOWN)
 
     def label_ids(self, labels: Iterable[str]) -> list[int]:
-        """The indices of labels in `labels`.
-
-        Raises:
-            ValueError: a label is unknown.
-        """
+        """The indices of labels in `labels`."""
         try:
             return [self._label_ids[label] for label in labels]
         except KeyError as error:
@@ -203,12 +196,7 @@ class LabelModel(TaskModel):
             ) from None
 
     def targets(self, y):
-        """The indices of labels in `labels`, int32. Indices stay, and `""` becomes -1.
-
-        Raises:
-            ValueError: a label is unknown or an index out of range (in a graph,
-                `tf.errors.InvalidArgumentError` when it runs).
-        """
+        """The indices of labels in `labels`, int32. Indices stay, and `""` becomes -1."""
         if isinstance(y, tf.RaggedTensor):
             return y.with_flat_values(LabelModel.targets(self, y.flat_values))
         ids = y = tf.convert_to_tensor(y)

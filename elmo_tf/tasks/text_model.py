@@ -36,11 +36,7 @@ class TextModel(keras.Model, abc.ABC):
     features: ClassVar[dict[str, tf.TensorSpec]] = {}
 
     def __init__(
-        self,
-        embeddings: Sequence[keras.layers.Layer],
-        elmo: Elmo | None,
-        placement: str,
-        **kwargs,
+        self, embeddings: Sequence[keras.layers.Layer], elmo: Elmo | None, placement: str, **kwargs
     ):
         super().__init__(**kwargs)
         self.token_vectors = TokenVectors(

@@ -182,17 +182,12 @@ class WordEmbedding(keras.layers.Layer):
     def from_texts(
         cls, texts: Iterable[Sequence[str]], dim: int, min_count: int = 2, **kwargs
     ) -> "WordEmbedding":
-        """A layer for the words of a text, in order of decreasing count.
+        """A layer for the words of texts, lists of tokens, in order of decreasing count.
 
         Args:
-            texts: lists of tokens.
-            dim: int >= 1. Width of the vectors.
             min_count: int >= 1. Smallest count of a word. Rarer words share one vector, which is
                 trained on them. Defaults to 2.
-            **kwargs: further arguments of the layer.
-
-        Raises:
-            ValueError: no word has this count, or see the layer.
+            dim, **kwargs: see the layer.
         """
         counts = word_counts(texts, kwargs.get("lowercase", False))
         words = [word for word, count in counts.most_common() if count >= min_count]
@@ -200,10 +195,7 @@ class WordEmbedding(keras.layers.Layer):
 
     @classmethod
     def from_vectors(
-        cls,
-        vectors: Mapping[str, np.ndarray],
-        words: Iterable[str] | None = None,
-        **kwargs,
+        cls, vectors: Mapping[str, np.ndarray], words: Iterable[str] | None = None, **kwargs
     ) -> "WordEmbedding":
         """A layer initialized with pretrained vectors.
 

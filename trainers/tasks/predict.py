@@ -45,16 +45,14 @@ def evaluate_task(
     `found_role_scores`; these predictions are written to `output` + `.found`.
 
     Args:
-        workdir: the work directory of `train_task`, or several, whose models predict together, see
-            `Ensemble`.
+        workdir: the work directory of `train_task`, or several for an `Ensemble`.
         files: one or several labeled files, in the format of the training files.
         output, overwrite: see `predict_task`; without an output, predictions are not written.
 
     Returns:
         The scores of the task, see `Task.scores`.
 
-    Raises:
-        ValueError: a label is one that the model does not know, or see `predict_task`.
+    Raises: see `predict_task`; a label that the model does not know is a `ValueError`.
     """
     workdirs = _as_list(workdir)
     config, labels = read_runs(*workdirs)
@@ -111,7 +109,7 @@ def predict_task(
 
     Raises:
         FileExistsError: `output` exists, and `overwrite` is False.
-        FileNotFoundError: the model or the input is missing.
+        OSError: the model or a file cannot be read.
         ValueError: a file is wrong; the message names the line.
     """
     workdirs = _as_list(workdir)

@@ -16,9 +16,7 @@ from elmo_tf.trainers.tasks.training import train_model
 
 
 def sweep_task(
-    config: TaskConfig,
-    shares: Sequence[float] = (1.0,),
-    num_seeds: int = 5,
+    config: TaskConfig, shares: Sequence[float] = (1.0,), num_seeds: int = 5
 ) -> dict[str, Any]:
     """Compares a task model with and without ELMo, by share of the training data and by seed.
 
@@ -38,18 +36,20 @@ def sweep_task(
         with the mean and standard deviation of the scores "without" and "with" ELMo, and
         "error_reduction", the relative reduction of the error (1 - score) by ELMo.
 
-    Raises:
-        ValueError: `elmo` is missing, or see `TaskConfig` and `train_task`.
-        OSError: see `train_task`.
+    Raises: see `train_task`.
     """
     if config.elmo is None or config.placement == "none":
         raise ValueError(
             "A sweep compares with and without ELMo: it needs `elmo` and a `placement`."
         )
-    configs = [
-        _config_of(config, share, config.seed + index, has_elmo)
-        for share, index, has_elmo in itertools.product(shares, range(num_seeds), (False, True))
-    ]
+    configs = []
+    seeds = range(config.seed, config.seed + num_seeds)
+    for share, seed, has_elmo in itertools.product(shares, seeds, (False, True)):
+        folder = f"share_{share:g}_seed_{seed}_{'with' if has_elmo else 'without'}_elmo"
+        changes = {"workdir": Path(config.workdir, folder), "resume": True, "overwrite": False}
+        if not has_elmo:
+            changes |= {"elmo": None, "fine_tune": False, "placement": "input"}
+        configs.append(dataclasses.replace(config, share=share, seed=seed, **changes))
     task, runs = TASKS[config.task](), []
     for count, each in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
@@ -71,14 +71,6 @@ def sweep_task(
         "runs": runs,
         "summary": [_summary(share, runs) for share in shares],
     }
-
-
-def _config_of(config: TaskConfig, share: float, seed: int, has_elmo: bool) -> TaskConfig:
-    """The settings of one training."""
-    without = {} if has_elmo else {"elmo": None, "fine_tune": False, "placement": "input"}
-    folder = f"share_{share:g}_seed_{seed}_{'with' if has_elmo else 'without'}_elmo"
-    workdir = {"workdir": Path(config.workdir, folder), "resume": True, "overwrite": False}
-    return dataclasses.replace(config, share=share, seed=seed, **without, **workdir)
 
 
 def _summary(share: float, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

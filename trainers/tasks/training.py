@@ -10,7 +10,7 @@ import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -51,21 +51,17 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 
     The layers of a frozen biLM are computed once, see `StoredLayers`.
 
-    Args:
-        config: the settings of the run.
-
     Returns:
         The content of `task.json`.
 
     Raises:
         FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set; or
             another process trains in it.
-        FileNotFoundError: a file or the checkpoint is missing.
         ValueError: a file is wrong (the message names the line), or a run is resumed with other
             settings, data or another biLM.
         FloatingPointError: the loss is not finite.
         ImportError: "coref" without the extra `tasks`.
-        OSError: a file cannot be read or written.
+        OSError: a file or the checkpoint cannot be read or written.
     """
     record = train_model(config, TASKS[config.task]())
     if config.task == "srl":
@@ -81,16 +77,16 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
     workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
-    examples = _read_examples(config, task)
+    all_examples, examples, dev_examples, labels = _read_examples(config, task)
     metric = task.metric_of(config)
     keras.utils.set_random_seed(config.seed)
     has_bilm = config.elmo is not None and config.placement != "none"
     bilm = load_bilm(config.elmo) if has_bilm else None
     record: dict[str, Any] = {
         "settings": config.as_json(),
-        "labels": examples.labels,
-        "examples": {"train": len(examples.train), "dev": len(examples.dev)},
-        "data": _digest([examples.train, examples.dev], config.word_vectors),
+        "labels": labels,
+        "examples": {"train": len(examples), "dev": len(dev_examples)},
+        "data": _digest([examples, dev_examples], config.word_vectors),
         "bilm": bilm and model_digest(bilm),
     }
     with workdir.locked():
@@ -105,7 +101,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
             if _is_finished(config, record):
                 return _finish(workdir, metric, record)
 
-        model = task.new_model(config, examples.labels, examples.train, bilm)
+        model = task.new_model(config, labels, examples, bilm)
         optimizer = keras.optimizers.Adam
         if config.optimizer == "adadelta":  # as in He et al. 2017; document-qa has epsilon 1e-8
             optimizer = functools.partial(keras.optimizers.Adadelta, rho=0.95, epsilon=1e-6)
@@ -114,10 +110,10 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         average = WeightAverage(model.trainable_variables, config.ema)
         layers = None
         if bilm is not None and not config.fine_tune:
-            distinct = distinct_texts(map(task.texts, (*examples.all, *examples.dev)))
+            distinct = distinct_texts(map(task.texts, (*all_examples, *dev_examples)))
             layers = distinct, StoredLayers(Embedder(bilm, "all", config.precision), [*distinct])
-        train = task.training_batches(model, examples.train, config, layers)
-        dev = task.batches(model, examples.dev, config.batch_size, layers)
+        train = task.training_batches(model, examples, config, layers)
+        dev = task.batches(model, dev_examples, config.batch_size, layers)
         state = _State(workdir.path, model, average)
         if workdir.before is None:
             size = sum(math.prod(weight.shape) for weight in model.trainable_weights)
@@ -134,25 +130,18 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
             epochs=config.epochs,
             shuffle=False,  # the dataset is shuffled
             verbose=0,
-            class_weight=config.class_weight
-            and balanced_weights([task.gold(example) for example in examples.train]),
+            class_weight=config.class_weight and balanced_weights(list(map(task.gold, examples))),
             callbacks=[
-                _Epochs(config, workdir, task, metric, average, dev, examples.dev, state, record)
+                _Epochs(config, workdir, task, metric, average, dev, dev_examples, state, record)
             ],
         )
         return _finish(workdir, metric, record)
 
 
-class _Examples(NamedTuple):
+def _read_examples(
+    config: TaskConfig, task: Task
+) -> tuple[list[Any], Sequence[Any], list[Any], list[str]]:
     """All training examples, the share to train on, the held-out examples, and the labels."""
-
-    all: Sequence[Any]
-    train: Sequence[Any]
-    dev: Sequence[Any]
-    labels: list[str]
-
-
-def _read_examples(config: TaskConfig, task: Task) -> _Examples:
     examples = task.read(config.train, config)
     labels = task.labels(examples)
     kept = task.for_training(examples, config)
@@ -171,7 +160,7 @@ def _read_examples(config: TaskConfig, task: Task) -> _Examples:
         "%s training examples, %s held-out examples, %s labels.",
         *(f"{len(part):,}" for part in (train, dev, labels)),
     )
-    return _Examples(examples, train, dev, labels)
+    return examples, train, dev, labels
 
 
 def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:

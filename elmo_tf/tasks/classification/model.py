@@ -28,7 +28,7 @@ class Classifier(LabelModel):
         float (batch, label): scores before the softmax.
 
     Raises:
-        ValueError: an argument is out of its range, or see `LabelModel`.
+        ValueError: an argument is out of its range, or see `TokenVectors`.
     """
 
     listed = ("label", "probabilities")

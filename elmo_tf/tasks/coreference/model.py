@@ -280,10 +280,7 @@ class CoreferenceModel(TaskModel):
         return self.decoded({**outputs[0], "antecedent_scores": links}, inputs)
 
     def entities(self, inputs: Any) -> list[list[tuple[int, int]]]:
-        """Predicts the mentions of each entity, `(first, last)` token of the document, from 0.
-
-        `inputs`: see the call.
-        """
+        """Predicts the mentions of each entity, `(first, last)` token of the document, from 0."""
         return self.predict_lists(inputs)
 
     def as_lists(self, predictions):

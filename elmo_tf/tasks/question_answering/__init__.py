@@ -106,10 +106,7 @@ def tokens_with_offsets(text: str) -> list[Token]:
     whole (`1,000.5`), and words keep their hyphens (`long-term`), but not after a number
     (`25 - year`). Abbreviations of single letters keep their periods (`U.S.`). Other punctuation is
     split off, one character per token, except `...`, `--` and the quotes made of two characters.
-    Meant for languages in Latin script.
-
-    Returns:
-        The tokens in order. Only whitespace lies between them.
+    Meant for languages in Latin script. Only whitespace lies between the tokens.
     """
     return [Token(match.group(), *match.span()) for match in _TOKEN.finditer(text)]
 

@@ -217,10 +217,7 @@ class BiDAF(TaskModel):
         return {**places, "probability": probability, "answer": answer}
 
     def answer_spans(self, inputs: Any) -> list[tuple[int, int]]:
-        """Predicts the first and the last token of each answer; (0, 0) without tokens.
-
-        `inputs`: see the call.
-        """
+        """Predicts the first and the last token of each answer; (0, 0) without tokens."""
         return self.predict_lists(inputs)
 
     def as_lists(self, predictions):

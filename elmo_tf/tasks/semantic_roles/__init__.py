@@ -147,12 +147,9 @@ def _verb(proposition: Proposition) -> str:
 class _Layout(NamedTuple):
     """The columns of a file, counted from 1.
 
-    token: column of the tokens.
-    lemma: column of the lemma of a predicate.
     roleset: column of the roleset or lemma of a predicate; `-` for other tokens.
     roles: column of the first predicate's roles. The columns of the others follow, in order of
-        their tokens.
-    num_after: number of columns after those of the roles.
+        their tokens, and `num_after` further columns.
     """
 
     token: int

@@ -120,10 +120,7 @@ class PropositionTagger:
         return cls(predicate_tagger, role_tagger)
 
     def propositions(self, inputs: Any) -> list[list[Proposition]]:
-        """The propositions of each sentence, in the order of their predicates.
-
-        `inputs`: a batch of sentences or lists of tokens, see `TaskModel`.
-        """
+        """The propositions of each sentence or list of tokens, in the order of their predicates."""
         inputs = self.predicate_tagger.named_inputs(inputs)
         found = self._compiled(inputs)
         columns = [each.numpy() for each in (inputs["tokens"], found["predicate"], found["roles"])]

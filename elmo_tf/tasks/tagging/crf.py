@@ -74,15 +74,9 @@ class CRF(keras.layers.Layer):
         return best_tags(emissions, self.allowed_weights(), mask)
 
     def log_likelihood(self, emissions: Any, tags: Any, mask: Any = None) -> Any:
-        """`log p(tags)` of each sentence.
+        """`log p(tags)` of each sentence, float32 (batch,); 0 for a sentence without tokens.
 
-        Args:
-            emissions: float (batch, token, tag).
-            tags: int (batch, token); values at masked tokens are ignored.
-            mask: bool (batch, token) or None, see the call.
-
-        Returns:
-            float32 (batch,), at most 0; 0 for a sentence without tokens.
+        `tags`: int (batch, token); values at masked tokens are ignored.
         """
         emissions, mask = _padded(emissions, mask)
         tags, weights = ops.pad(tags, [[0, 0], [0, 1]]), self._weights()
@@ -133,10 +127,8 @@ def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
     """The tag sequence with the highest score (Viterbi algorithm).
 
     Args:
-        emissions: float (batch, token, tag).
+        emissions, mask: see `CRF`.
         weights: the scores of the chain; `constrained` restricts them to allowed sequences.
-        mask: bool (batch, token) or None. True = a real token; padding follows the real tokens.
-            Defaults to None, all real.
 
     Returns:
         int32 (batch, token); 0 at masked tokens.

@@ -145,11 +145,7 @@ class Tagger(LabelModel):
         ]
 
     def tag(self, inputs: Any) -> list[list[str]]:
-        """Predicts the label of each token: a list of labels per sentence.
-
-        Args:
-            inputs: see the call.
-        """
+        """Predicts the label of each token: a list of labels per sentence."""
         return self.predict_lists(inputs)
 
 
