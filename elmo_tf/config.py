@@ -214,11 +214,7 @@ class BiLMConfig:
 
     @classmethod
     def preset(cls, name: str) -> "BiLMConfig":
-        """Returns "tiny" (for tests), or one of the published "small", "medium", "original".
-
-        Raises:
-            ValueError: unknown preset.
-        """
+        """Returns "tiny" (for tests), or one of the published "small", "medium", "original"."""
         if name not in PRESETS:
             raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}. Received: {name!r}")
         return PRESETS[name]
@@ -227,12 +223,8 @@ class BiLMConfig:
     def from_options(cls, options: str | os.PathLike | Mapping[str, Any]) -> "BiLMConfig":
         """Reads `options.json` of a checkpoint. Unknown keys are ignored with a warning.
 
-        Args:
-            options: path of the file, or its content as a dict.
-
-        Raises:
-            ValueError: the file is not JSON, or contains an invalid value.
-            OSError: the file cannot be read.
+        `options` is the path of the file, or its content as a dict. Raises `ValueError` if it is
+        not JSON, or contains an invalid value.
         """
         if isinstance(options, Mapping):
             place, content = "", json.dumps(options)

@@ -64,7 +64,6 @@ def atomic_directory(
     is removed, also the parents that were created, and `path` is unchanged.
 
     Args:
-        path: final path.
         overwrite: whether an existing directory may be replaced, with all its contents.
         known: names or patterns of files. A directory with any other file is never replaced.
 

@@ -65,8 +65,7 @@ class NamedModel:
         """Downloads missing files, and returns `folder`.
 
         Raises:
-            OSError: a file cannot be downloaded. The message names the files and where to put
-                them.
+            OSError: a file cannot be downloaded. It names the files and where to put them.
             ValueError: an archive is damaged or holds no ELMo model.
         """
         try:
@@ -218,16 +217,9 @@ def cache_folder(name: str) -> Path:
 def cached_file(address: str, folder: Path, checksum: str | None = None) -> Path:
     """Downloads a file with pooch, unless the directory has it, and returns its path.
 
-    The file appears when it is complete and valid. Several processes may download it at once.
-
-    Args:
-        address: an http(s) URL.
-        folder: the directory. The file keeps its name.
-        checksum: with its algorithm, such as "sha256:…". A file in the directory with another
-            checksum is downloaded again. None: not known.
-
-    Raises:
-        OSError: the file cannot be downloaded or written. The message names the URL and directory.
+    The file keeps its name, and appears when it is complete and valid. Several processes may
+    download it at once. A file with another `checksum`, such as "sha256:…", is downloaded again.
+    An `OSError` names the URL and the directory.
     """
     import pooch  # here, because it makes the start of every command slower
 

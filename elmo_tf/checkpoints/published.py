@@ -195,10 +195,7 @@ def save_softmax(
     format: str = "hdf5",
     dtype: str = "float32",
 ) -> None:
-    """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
-
-    `directory`, `format` and `dtype`: see `save_bilm`; use the same values.
-    """
+    """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`."""
     path, rules = Path(directory) / SOFTMAX_FILE, softmax_rules(softmax.kernel.shape[1])
     _write(path, rules, softmax_variables(softmax), dtype, format)
 
@@ -206,10 +203,7 @@ def save_softmax(
 def save_language_model(
     model: LanguageModel, directory: str | os.PathLike, format: str = "hdf5", dtype: str = "float32"
 ) -> None:
-    """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`.
-
-    `format` and `dtype`: see `save_bilm`.
-    """
+    """Writes the files of a language model, for `load_language_model`; see `save_bilm`."""
     save_bilm(model.bilm, directory, format, dtype)
     save_softmax(model.softmax, directory, format, dtype)
     model.vocabulary.save(Path(directory) / VOCABULARY_FILE)

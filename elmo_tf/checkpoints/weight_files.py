@@ -56,7 +56,6 @@ def read_weights(
         BlockingIOError: another process writes the file.
         ValueError: the file is damaged, or an array is missing, unknown, has the wrong shape, or
             has NaN or infinite values.
-        ImportError: the package safetensors is not installed.
     """
     with _arrays_in(path) as (shapes, read):
         return read_arrays(path, rules, shapes, read, ignore)
@@ -139,8 +138,7 @@ def hdf5_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
     """The datasets of a file by their names, also those of soft and hard links.
 
     Raises:
-        ValueError: see `local_dataset`; all datasets are too large together; or links lead to a
-            group above them.
+        ValueError: see `local_dataset`; all datasets are too large together; or links do not end.
     """
     found: dict[str, h5py.Dataset] = {}
     total = 0
@@ -208,10 +206,6 @@ def write_weights(
     """Writes variables to a file, atomically.
 
     The suffix of the file is one of `FORMATS`, its dtype "float32" or "float16".
-
-    Raises:
-        ValueError: see `check_range`.
-        ImportError: the package safetensors is not installed.
     """
     check_range(variables, dtype)
     if os.fspath(path).endswith(".safetensors"):

@@ -25,11 +25,7 @@ _TOKEN_COUNT_MULTIPLE = 64
 def ids_of_config(
     config: BiLMConfig, vocabulary: Vocabulary | None, lexicon: Lexicon | None
 ) -> "CharacterIds | TokenIds":
-    """The conversion to ids for a biLM.
-
-    Raises:
-        ValueError: the vocabulary or lexicon does not match the configuration, see `BiLM`.
-    """
+    """The conversion to ids for a biLM, whose vocabulary or lexicon must match its shape."""
     cnn = config.char_cnn
     sizes, expected = (
         None if each is None else (each.num_characters, each.num_words)
@@ -70,9 +66,6 @@ class CharacterIds:
         """Checks ids (batch, token, char) and pads them to (batch · token, width).
 
         The character CNN takes its maxima over the padding too, so all tokens must be padded alike.
-
-        Raises:
-            ValueError: the ids do not match the biLM, see `BiLM`.
         """
         if len(ids.shape) != 3:
             raise ValueError(

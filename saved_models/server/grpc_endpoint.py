@@ -26,11 +26,7 @@ _HEALTH_SECONDS = 0.1  # to send the last health status before the streams end
 class GrpcEndpoint:
     """Answers from construction to `stop()`. Other methods of TF Serving are UNIMPLEMENTED.
 
-    Args:
-        address: `"host:port"` to listen on; port 0 picks a free one, see the attribute `port`.
-
-    Raises:
-        RuntimeError: the address is not available.
+    `address` is `"host:port"`; port 0 picks a free one, see the attribute `port`.
     """
 
     def __init__(self, model: ServedModel, address: str):

@@ -76,8 +76,7 @@ class ServedModel:
     def load(self) -> None:
         """Loads the newest version, unless it is loaded or failed before with the same files.
 
-        Raises:
-            Exception: TensorFlow cannot load it. The loaded version serves on.
+        If TensorFlow cannot load it, the loaded version serves on.
         """
         found = versions_in(self._directory)
         number = max(found, default=None)
@@ -191,11 +190,7 @@ class ServedModel:
 
 
 class LoadedVersion:
-    """A version of a model. Loading it runs its warm-up requests.
-
-    Raises:
-        Exception: TensorFlow cannot load the version, or a warm-up request fails.
-    """
+    """A version of a model. Loading it runs its warm-up requests, and fails if they fail."""
 
     def __init__(self, number: int, path: Path, limits: Limits):
         self.number = number

@@ -64,14 +64,9 @@ _HTTP_STATUS = {
 
 
 class RestEndpoint:
-    """Answers in background threads, from construction to `stop()`.
+    """Answers in background threads, from construction to `stop()`. For the arguments, see `serve`.
 
-    Args:
-        port: 0 picks a free one, see the attribute `port`.
-        allowed_hosts: allowed in the header Host, beside addresses and the names of this machine.
-
-    Raises:
-        OSError: the port is not available.
+    Port 0 picks a free one, see the attribute `port`.
     """
 
     def __init__(self, model: ServedModel, host: str, port: int, allowed_hosts: Iterable[str]):

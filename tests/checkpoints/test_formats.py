@@ -194,21 +194,6 @@ def test_a_file_that_another_process_writes_is_not_called_damaged(tmp_path, bilm
     assert model_digest(load_bilm(tmp_path)) == model_digest(bilm)
 
 
-def test_the_error_names_a_damaged_dataset(tmp_path, weights):
-    Published().write(tmp_path, weights)
-    path = tmp_path / "weights.hdf5"
-    with h5py.File(path, "w") as file:
-        for name, array in weights.items():
-            file.create_dataset(name, data=array, fletcher32=True, chunks=array.shape)
-    content = path.read_bytes()
-    value = weights[Published.name].tobytes()
-    assert content.count(value) == 1
-    path.write_bytes(content.replace(value, b"\x01" + value[1:]))
-
-    message = rf"Cannot read `{Published.name}` from .*weights\.hdf5.*damaged: copy"
-    check_refused(tmp_path, message)
-
-
 def external_storage(file, name, array, secret):
     file.create_dataset(name, array.shape, "f4", external=[(str(secret), 0, array.nbytes)])
 

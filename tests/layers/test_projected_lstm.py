@@ -204,17 +204,6 @@ def test_other_backends_and_unrolling_use_the_keras_loop_and_give_the_same(monke
     np.testing.assert_allclose(layer(random_tokens(), mask=MASK), fast, atol=1e-6)
 
 
-def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
-    shape = SHAPES["projection and clips"]
-    layer = layer_of(shape, zero_output_for_mask=False)
-
-    outputs = layer(random_tokens(), mask=MASK)[1]
-
-    real = layer_of(shape)(random_tokens(), mask=MASK)[1]
-    np.testing.assert_allclose(outputs[:3], real[:3], atol=1e-6)
-    np.testing.assert_allclose(outputs[3:], np.repeat(real[2:3], 4, axis=0), atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["padding behind", "padding in front"])
 def test_most_padding_on_one_side_is_skipped(name):
     mask = PADDINGS[name].T[:, :, None]

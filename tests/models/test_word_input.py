@@ -79,20 +79,6 @@ def test_only_the_table_rows_that_are_read_get_gradients(policy, dtype, kind):
     assert all(gradient.dtype == tf.float32 for gradient in gradients.values())
 
 
-@KINDS
-def test_mixed_precision_keeps_float32_weights_and_is_close(policy, kind):
-    expected = model_of(**kind)
-    policy("mixed_bfloat16")
-    mixed = model_of(**kind)
-
-    outputs, states = mixed.top_layer_outputs(window()["inputs"], mixed.bilm.zero_states(2))
-
-    assert {weight.dtype for weight in mixed.weights} == {"float32"}
-    assert {tensor.dtype for tensor in tf.nest.flatten([outputs, states])} == {tf.bfloat16}
-    loss, _ = loss_and_gradients(mixed)
-    assert float(loss) == pytest.approx(float(loss_and_gradients(expected)[0]), rel=0.02)
-
-
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_a_tied_table_is_one_variable(bidirectional):
     model = model_of(tie_softmax=True, bidirectional=bidirectional)

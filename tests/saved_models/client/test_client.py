@@ -37,13 +37,6 @@ def test_no_sentences_give_no_rows_and_surrogates_their_original_bytes(client):
     assert answer["word_emb"][:, 0, 0].tolist() == [2, 2, 3]  # the last one stands for no byte
 
 
-def test_a_request_above_grpcs_default_limit_is_sent(address):
-    sentences = [f"{'a' * 3000} " * 10] * 200
-    assert sum(map(len, sentences)) > 4 * 1024 * 1024
-    with Client(address, batch_size=200) as client:
-        assert client.predict(sentences)["elmo"][199, 9, 0] == 300_000
-
-
 @pytest.fixture
 def shared_port(grpc_server, server):
     """The port of a server that adds another user's long sentence to each of our requests."""
