@@ -170,9 +170,6 @@ class TiedSoftmax(SampledSoftmax):
 
     Call arguments, Returns: see `SampledSoftmax`.
 
-    Raises:
-        ValueError: an argument is out of range, or the width of the inputs is not the table's.
-
     Source: `share_embedding_softmax` of the original's trainer; Press and Wolf 2017.
     """
 
@@ -185,11 +182,6 @@ class TiedSoftmax(SampledSoftmax):
     def _build_kernel(self, feature_dim: int) -> None:
         if not self.embedding.built:
             self.embedding.build((None,))
-        if self.kernel.shape[-1] != feature_dim:
-            raise ValueError(
-                f"`inputs` must have the width of the shared table, {self.kernel.shape[-1]}. "
-                f"Received: {feature_dim}"
-            )
 
     @property
     def kernel(self) -> keras.Variable:

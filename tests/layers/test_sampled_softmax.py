@@ -157,13 +157,6 @@ def test_a_tied_softmax_equals_a_softmax_over_the_embedding_table(num_sampled):
     assert len(tied.weights) == 2
 
 
-def test_inputs_of_a_tied_softmax_must_have_the_width_of_its_table():
-    layer = TiedSoftmax(TokenEmbedding(VOCABULARY_SIZE, FEATURES))
-
-    with pytest.raises(ValueError, match=r"width of the shared table, 5. Received: 6"):
-        layer.build((None, FEATURES + 1))
-
-
 def test_the_same_seed_gives_the_same_sample_in_a_graph_too():
     in_graph = tf.function(lambda seed: distinct_log_uniform(7, 90, seed))
 

@@ -6,7 +6,6 @@ from elmo_tf import Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import LMWindows
-from nested_arrays import assert_close
 from reference import bilm as reference
 from reference import checkpoint
 from reference import softmax as reference_softmax
@@ -77,18 +76,3 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
             halved[name] = np.concatenate([weights[name][:6] * 0.5, weights[name][6:]])
     layers, _ = reference.layers(SENTENCE, options, halved)
     np.testing.assert_allclose(dropped[0][0], 0.5 * layers[-1, :-1, :6], atol=2e-6)
-
-
-def test_a_forward_only_model_equals_the_forward_half(language_model, forward_model):
-    window = window_of(SENTENCE, rows=2)
-
-    (outputs, states), (both, both_states) = (
-        model.top_layer_outputs(window["inputs"], model.bilm.zero_states(2))
-        for model in (forward_model, language_model)
-    )
-    targets = forward_model.targets(window["targets"])
-
-    assert len(outputs) == len(states) == len(targets) == 1
-    assert_close((outputs, states), (both[:1], both_states[:1]), atol=1e-6)
-    np.testing.assert_array_equal(targets[0], language_model.targets(window["targets"])[0])
-    tf.nest.assert_same_structure(states, forward_model.bilm.zero_states(2))

@@ -37,11 +37,6 @@ def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin):
     assert [len(answer["elmo"]) for answer in answers] == [3, 0, 3, 1] * 30
 
 
-def test_an_unknown_model_ends_with_status_1(command, server):
-    status, _, err = command("query", f"localhost:{server.port}", "a", "--model", "bert")
-    assert (status, "NOT_FOUND" in err) == (1, True)
-
-
 def test_each_typed_line_is_answered_before_the_next(server):
     controller, terminal = pty.openpty()
     with subprocess.Popen(
