@@ -166,8 +166,7 @@ class BiLMConfig:
             is None. Defaults to False.
 
     Raises:
-        ValueError: a value is out of range, `num_tokens` is required and missing, or `tie_softmax`
-            is True and there is no embedding table.
+        ValueError: a value is out of range, or the options exclude each other.
 
     Example:
         >>> config = elmo_tf.BiLMConfig.preset("tiny")

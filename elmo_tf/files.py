@@ -23,8 +23,7 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     Missing parent directories are created. Yields the temporary path, in the same directory. If the
     block raises, the temporary file is removed and `path` is unchanged.
 
-    Raises:
-        FileExistsError: `path` exists and `overwrite` is false, or it is not a regular file.
+    Errors: see `refuse_file`.
     """
     refuse_file(path, overwrite)
     path = Path(os.path.realpath(path))  # replaces the target of a link, not the link
@@ -105,10 +104,7 @@ def _explain_full_disk(error: BaseException | None, path: Path) -> None:
 
 @contextlib.contextmanager
 def locked_directory(path: str | os.PathLike, message: str) -> Iterator[None]:
-    """Context manager that creates a directory and locks it for this process.
-
-    Raises `FileExistsError` with `message` if another process has locked it.
-    """
+    """Creates a directory and locks it; `FileExistsError` with `message` if it is locked."""
     os.makedirs(path, exist_ok=True)
     descriptor, is_locked = os.open(path, os.O_RDONLY), False
     try:
@@ -156,7 +152,7 @@ def refuse_directory(
 
 
 def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
-    """Raises the errors of `atomic_file`."""
+    """Raises `FileExistsError` if a path exists without `overwrite`, or is no regular file."""
     if not overwrite and os.path.lexists(path):
         raise FileExistsError(f"{os.fspath(path)} exists. {_REMEDY}")
     if os.path.exists(path) and not os.path.isfile(path):

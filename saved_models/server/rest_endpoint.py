@@ -227,9 +227,8 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise invalid(f"The body is not JSON: {error}") from error
     if not isinstance(document, dict) or ("instances" in document) == ("inputs" in document):
-        raise invalid(
-            f"Expected a JSON object with 'instances' or 'inputs', but got {reprlib.repr(document)}"
-        )
+        found = reprlib.repr(document)
+        raise invalid(f"Expected a JSON object with 'instances' or 'inputs', but got {found}")
     for key, kind, text in (("signature_name", str, "string"), ("output_filter", list, "list")):
         if not isinstance(value := document.get(key, kind()), kind):
             raise invalid(f"'{key}' must be a {text}, not {reprlib.repr(value)}")
@@ -274,9 +273,8 @@ def _named(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
             return dict.fromkeys(names, value)
     elif set(value) == set(names):
         return value
-    raise invalid(
-        f"Expected {where} to be an object with {sorted(names)}, but got {reprlib.repr(value)}"
-    )
+    found = reprlib.repr(value)
+    raise invalid(f"Expected {where} to be an object with {sorted(names)}, but got {found}")
 
 
 def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limits) -> np.ndarray:

@@ -30,10 +30,6 @@ MEGABYTE = 1_000_000
 NAMES = ("small-en", "small-ko")
 
 
-def folder_of(name):
-    return find_named_model(name).folder
-
-
 @pytest.fixture(scope="module")
 def bilms():
     return {name: load_bilm(name) for name in NAMES}
@@ -46,7 +42,7 @@ def embedder(bilms):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_files_are_small_and_the_weights_float32_in_memory(name, bilms):
-    folder = folder_of(name)
+    folder = find_named_model(name).folder
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 29.5 * MEGABYTE
     with h5py.File(folder / "weights.hdf5") as file:
         found = set()
@@ -57,7 +53,7 @@ def test_the_files_are_small_and_the_weights_float32_in_memory(name, bilms):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_layers_equal_the_reference(name, bilms):
-    folder = folder_of(name)
+    folder = find_named_model(name).folder
     options = json.loads((folder / "options.json").read_text())
     weights = {
         name: array.astype(np.float64)
