@@ -17,7 +17,10 @@ from reference import checkpoint
 
 LARGE = 10**30
 OPTIONS = {  # a part of options.json, what replaces it, and the message
+    "layers": ('"n_layers": 2', '"n_layers": 2000', "lacks `RNN_0/.*/Cell2/LSTMCell/W_0`"),
     "endless": ('"n_layers": 2', f'"n_layers": {LARGE}', "lacks `RNN_0/.*/Cell2/LSTMCell/W_0`"),
+    "highways": ('"n_highway": 2', '"n_highway": 1000000', "lacks `CNN_high_2/W_carry`"),
+    "filters": ("[1, 2]", f"[1, {LARGE}]", "`CNN/W_cnn_0`.* the model expects"),
     "dim": ('"dim": 10', f'"dim": {LARGE}', r"`RNN_0/.*/W_0`.* has \(12, 40\), .* \(12, 40{30}\)"),
     "embedding": ('"dim": 5', f'"dim": {LARGE}', "`char_embed`.* the model expects"),
     "width": ("[1, 2]", f"[{LARGE}, 1]", r"max_characters_per_token` must be at least"),
@@ -69,8 +72,9 @@ def zipped(size):
 
 
 NO_FILE, EXPANDED = "is neither a file nor a folder", "more than 100 times as large as it"
+KINDS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE)
 ARCHIVES = [
-    *((tar(kind), NO_FILE) for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE)),
+    *((tar(kind), NO_FILE) for kind in KINDS),
     (tar(name="../../more"), r"\.\./\.\./more"),
     (tar(size=10**7), EXPANDED),
     (zipped(10**7), EXPANDED),
@@ -117,7 +121,7 @@ def test_weights_are_not_larger_than_their_file(tmp_path, weights, change, messa
     check_refused(tmp_path, message)
 
 
-@pytest.mark.parametrize(("content", "message"), ARCHIVES, ids=range(9))
+@pytest.mark.parametrize(("content", "message"), ARCHIVES, ids=range(11))
 def test_archives_hold_only_files_of_their_size(tmp_path, content, message):
     (tmp_path / "elmo.archive").write_bytes(content)
 

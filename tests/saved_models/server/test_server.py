@@ -271,6 +271,31 @@ def test_serve_ends_on_a_signal_that_another_thread_receives(monkeypatch):
     server.stop.assert_called_once_with(30.0)
 
 
+STARTS = """
+import multiprocessing, random, time
+import elmo_tf.saved_models.server.server
+from elmo_tf import cli
+
+fork = multiprocessing.get_context("fork")
+for _ in range(34):
+    processes = [fork.Process(target=cli.run) for _ in range(6)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        time.sleep(random.uniform(0, 1))
+        process.terminate()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode in (0, -15)
+"""
+
+
+@pytest.mark.slow
+def test_200_servers_end_on_sigterm(model_directory):
+    options = "serve", model_directory, "--port=0", "--rest-port=0", "--grace=2"
+    subprocess.run([sys.executable, "-c", STARTS, *options], timeout=900, check=True)
+
+
 def test_the_process_ends_while_the_model_still_computes():
     code = (
         "import threading, time\n"
