@@ -88,7 +88,7 @@ def server(exported_bilm):
     # Large blocks are freed at once, so that only memory in use is measured.
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
     with subprocess.Popen(
-        [*command, "--port=0", "--rest-port=0"],
+        [*command, "--port=0", "--rest-port=0", "--max-request-mb=64"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **environment},
