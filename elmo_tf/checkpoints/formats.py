@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -55,6 +55,9 @@ class Checkpoint(abc.ABC):
     # Whether a biLM without a character CNN can be read without a vocabulary.
     holds_token_table = False
     has_softmax = False
+    # Returns the weights of the softmax, if there is one, by their names in `softmax_variables`.
+    # One that shares the table of the biLM has only `b`.
+    read_softmax: Callable[[], dict[str, np.ndarray]]
 
     def __init__(self, path: LocalPath, shown: Source):
         self.path = path
@@ -77,13 +80,6 @@ class Checkpoint(abc.ABC):
 
         Names and shapes are compared before, so that wrong options cannot exhaust the memory.
         """
-
-    def read_softmax(self) -> dict[str, np.ndarray]:
-        """Reads the weights of the softmax, by their names in `softmax_variables`.
-
-        A softmax that shares the table of the biLM has only `b`.
-        """
-        raise NotImplementedError
 
     def lexicon(self, config: BiLMConfig) -> Lexicon | None:
         """The lexicon of a biLM of this shape, or None if it has none."""

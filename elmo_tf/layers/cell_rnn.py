@@ -110,6 +110,9 @@ class CellRNN(keras.layers.Layer):
 
     Returns:
         float (batch, token, units); zeros at masked tokens.
+
+    Raises:
+        ValueError: an argument is out of its range.
     """
 
     def __init__(
@@ -122,6 +125,10 @@ class CellRNN(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError(f"`units` must be at least 1. Received: {units}")
+        if cell not in CELLS:
+            raise ValueError(f"`cell` must be one of {', '.join(CELLS)}. Received: {cell!r}")
         self.units = units
         self.cell_name = cell
         self.cell = CELLS[cell]

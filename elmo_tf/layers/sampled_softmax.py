@@ -182,6 +182,11 @@ class TiedSoftmax(SampledSoftmax):
     def _build_kernel(self, feature_dim: int) -> None:
         if not self.embedding.built:
             self.embedding.build((None,))
+        if self.kernel.shape[-1] != feature_dim:
+            raise ValueError(
+                f"`inputs` must have the width of the shared table, {self.kernel.shape[-1]}. "
+                f"Received: {feature_dim}"
+            )
 
     @property
     def kernel(self) -> keras.Variable:

@@ -273,6 +273,10 @@ class BiLM(keras.Model):
             int32 (…, max_chars), zeros for `""`: bytes (see `elmo_tf.char_ids`), or entries of the
             lexicon. If that has words, the id of the word comes first: (…, 1 + max_chars). Ragged
             if `tokens` is ragged.
+
+        Raises:
+            TypeError: `tokens` contains a value that is not a string.
+            ValueError: the biLM has no character CNN.
         """
         if self.config.char_cnn is None:
             raise ValueError("This biLM has no character CNN, so it has no char ids.")

@@ -174,3 +174,10 @@ def test_the_expected_number_of_distinct_tokens_is_the_requested_one(num_sampled
     miss = 1 - reference.log_uniform(size)
     assert (1 - miss**draws).sum() >= num_sampled - 1e-9
     assert draws == num_sampled or (1 - miss ** (draws - 1)).sum() < num_sampled + 1e-9
+
+
+def test_inputs_of_a_tied_softmax_must_have_the_width_of_its_table():
+    layer = TiedSoftmax(TokenEmbedding(VOCABULARY_SIZE, FEATURES))
+
+    with pytest.raises(ValueError, match=r"width of the shared table, 5. Received: 6"):
+        layer.build((None, FEATURES + 1))
