@@ -187,7 +187,7 @@ class WordEmbedding(keras.layers.Layer):
         Args:
             min_count: int >= 1. Smallest count of a word. Rarer words share one vector, which is
                 trained on them. Defaults to 2.
-            dim, **kwargs: see the layer.
+            dim, kwargs: see the layer.
         """
         counts = word_counts(texts, kwargs.get("lowercase", False))
         words = [word for word, count in counts.most_common() if count >= min_count]
