@@ -138,11 +138,10 @@ class BiLM(keras.Model):
         return super().__call__(inputs, lengths=lengths, training=training, **kwargs)
 
     def call(self, inputs, lengths=None, training=False):
-        if training or not tf.executing_eagerly():
-            return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
-        ids = self._ids_and_mask(inputs, lengths)
-        # Many small operations would take longer to call than to run.
-        return (self._graph_of_one() if ids[1].shape[0] == 1 else self._layers_of_ids)(*ids)
+        is_one = inputs.dtype == tf.string and len(inputs.shape) == 2 and inputs.shape[0] == 1
+        if is_one and not training and tf.executing_eagerly():
+            return self._graph_of_one()(inputs, lengths)
+        return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
 
     def token_vectors(self, inputs: Any, lengths: Any = None) -> tuple[Any, Any]:
         """Stage 1, tokens → token vectors, with the boundaries of each sentence.
@@ -150,36 +149,45 @@ class BiLM(keras.Model):
         From the result of `checked_inputs`, returns float (batch, token + 2, projection_dim) and
         the mask, bool (batch, token + 2), which is True for real tokens and boundaries.
         """
-        ids, index, mask = self._ids_and_mask(inputs, lengths)
+        ids, index, lengths = token_ids.distinct_ids(inputs, lengths, self._ids)
+        index, mask = token_ids.add_boundaries(index, lengths)
         return tf.gather(self._encode(ids), index), mask
 
-    def _ids_and_mask(self, inputs: Any, lengths: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        ids, index, lengths = token_ids.distinct_ids(inputs, lengths, self._ids)
-        return ids, *token_ids.add_boundaries(index, lengths)
-
-    def _layers_of_ids(self, ids, index, mask):
-        return self.layers_of_vectors(tf.gather(self._encode(ids), index), mask)
-
     def _graph_of_one(self) -> Callable[..., dict[str, tf.Tensor]]:
-        """`_layers_of_ids` for one sentence, traced again if `quantize` or LoRA change weights."""
+        """A call for the tokens of one sentence; its operations alone take longer to call than to run.
+
+        Traced again if `quantize` or LoRA change the weights.
+        """
         weights = tuple(map(id, self.weights))
         if self._graph.get("weights") != weights:
-            width = self._ids.width
-            signature = [
-                tf.TensorSpec((None,) if width is None else (None, width), tf.int32),
-                tf.TensorSpec((1, None), tf.int32),
-                tf.TensorSpec((1, None), tf.bool),
-            ]
-            run = tf.function(self._layers_of_ids, signature, autograph=False)
+            signature = [tf.TensorSpec((1, None), tf.string), tf.TensorSpec((1,), tf.int32)]
+
+            def run(tokens, lengths):
+                return self.layers_of_sentence(*self.token_vectors(tokens, lengths))
+
+            run = tf.function(run, signature, autograph=False)
             self._graph.update(weights=weights, run=run)
         return self._graph["run"]
+
+    def layers_of_sentence(self, vectors: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        """`layers_of_vectors` for a batch of one, whose LSTMs then need no masks."""
+        end = tf.math.count_nonzero(mask, dtype=tf.int32)
+        layers = self.layers_of_vectors(vectors[:, :end], None)["layers"]
+        missing = tf.shape(mask)[1] - end
+        return {
+            "layers": tf.pad(layers, [[0, 0], [0, 0], [0, missing], [0, 0]]),
+            "mask": mask if self.keep_boundaries else mask[:, 2:],
+        }
 
     def _encode(self, ids: tf.Tensor) -> tf.Tensor:
         vectors = self.token_encoder(self._ids.after_boundaries(ids))  # (2 + token, feature)
         return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
 
     def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
-        """Computes the result of a call from the result of `token_vectors`."""
+        """Computes the result of a call from the result of `token_vectors`.
+
+        Without a `mask`, all tokens are real.
+        """
         states = self.initial_states(ops.shape(vectors)[0])
         if self._carried is not None:
             states = self._carried.read(states)
@@ -190,8 +198,9 @@ class BiLM(keras.Model):
         layers = [ops.concatenate(layer, axis=-1) for layer in layers]
         layers = ops.stack(layers, axis=1)  # (batch, layer, token + 2, feature)
         if not self.keep_boundaries:
-            layers, mask = layers[:, :, 1:-1], mask[:, 2:]
-        layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
+            layers, mask = layers[:, :, 1:-1], None if mask is None else mask[:, 2:]
+        if mask is not None:
+            layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
         return {"layers": layers, "mask": mask}
 
     def _read_sentences(self, vectors, mask, states, training=False):
@@ -203,7 +212,7 @@ class BiLM(keras.Model):
         count = self.config.num_directions
         (forward, *backward), states = self.read(
             [vectors, ops.flip(vectors, axis=1)][:count],
-            [mask, ops.flip(mask, axis=1)][:count],
+            [mask, None if mask is None else ops.flip(mask, axis=1)][:count],
             states,
             training=training,
         )

@@ -174,17 +174,17 @@ class Exported(tf.train.Checkpoint):
         return self._untracked.of_vectors(*self.bilm.token_vectors(inputs, lengths))
 
     def _outputs_of_vectors(self, vectors, mask):
-        def of_one():  # of static size, for which the LSTMs need less
+        def of_one():
             one = tf.ensure_shape(vectors, (1, None, vectors.shape[2]))
-            return self._outputs_of_batch(one, tf.ensure_shape(mask, (1, None)))
+            return self._outputs_of_layers(**self.bilm.layers_of_sentence(one, mask))
 
-        is_one = tf.shape(vectors)[0] == 1
-        return tf.cond(is_one, of_one, lambda: self._outputs_of_batch(vectors, mask))
+        def of_batch():
+            return self._outputs_of_layers(**self.bilm.layers_of_vectors(vectors, mask))
 
-    def _outputs_of_batch(self, vectors, mask):
-        outputs = self.bilm.layers_of_vectors(vectors, mask)
-        mask = outputs["mask"]
-        layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
+        return tf.cond(tf.shape(vectors)[0] == 1, of_one, of_batch)
+
+    def _outputs_of_layers(self, layers, mask):
+        layers = tf.cast(layers, tf.float32)  # (batch, layer, token, feature)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         # The mix is zero at padded positions, so the sum is over real tokens.
         count = tf.cast(tf.maximum(lengths, 1), tf.float32)[:, tf.newaxis]
