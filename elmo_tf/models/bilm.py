@@ -154,7 +154,7 @@ class BiLM(keras.Model):
         return tf.gather(self._encode(ids), index), mask
 
     def _graph_of_one(self) -> Callable[..., dict[str, tf.Tensor]]:
-        """A call for the tokens of one sentence; its operations alone take longer to call than to run.
+        """A call for the tokens of one sentence. Its operations take longer to call than to run.
 
         Traced again if `quantize` or LoRA change the weights.
         """
