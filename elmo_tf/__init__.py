@@ -21,6 +21,7 @@ _HOMES = {
     "char_ids": "elmo_tf.text.characters",
     "load_bilm": "elmo_tf.checkpoints.load",
     "load_language_model": "elmo_tf.checkpoints.load",
+    "portable": "elmo_tf.portability",
     "save_bilm": "elmo_tf.checkpoints.published",
 }
 _SUBPACKAGES = (

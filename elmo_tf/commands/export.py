@@ -1,8 +1,16 @@
-"""The subcommand `export`: checkpoint ─► SavedModel."""
+"""The subcommand `export`: checkpoint ─► SavedModel, or a file for another runtime."""
 
 import itertools
+from typing import Literal
 
-from elmo_tf.commands.options import Model, ModelDirectory, ModelVersion, Overwrite, Precision
+from elmo_tf.commands.options import (
+    Model,
+    ModelDirectory,
+    ModelVersion,
+    Overwrite,
+    Precision,
+    WrongCallError,
+)
 
 
 def export(
@@ -16,8 +24,9 @@ def export(
     raw_text: bool = False,
     warmup: str | None = None,
     overwrite: Overwrite = False,
+    format: Literal["onnx", "litert", "openvino"] | None = None,
 ) -> None:
-    """Export a checkpoint as a SavedModel for TF Serving.
+    """Export a checkpoint as a SavedModel for TF Serving, or for another runtime.
 
     Args:
         free_characters: let the char_ids signature accept fewer ids per token than the model's
@@ -26,11 +35,16 @@ def export(
             operations of tensorflow-text.
         warmup: text file; TF Serving embeds its first sentences when it loads the model, so that
             the first requests are fast.
+        format: write model.onnx, model.tflite or model.xml, which reads char ids, for ONNX Runtime,
+            LiteRT or OpenVINO, instead of a SavedModel; needs the extra of that name.
     """
     from elmo_tf.checkpoints.load import open_checkpoint
     from elmo_tf.saved_models.exporting.export import export
     from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
 
+    if format and (precision != "float32" or free_characters or raw_text or warmup):
+        options = "--precision, --free-characters, --raw-text and --warmup"
+        raise WrongCallError(f"{options} are for SavedModels, not for --format {format}.")
     first = _sentences(warmup) if warmup else ()
     with open_checkpoint(checkpoint) as opened:
         vocabulary, bilm = opened.vocabulary(), opened.bilm()
@@ -44,6 +58,7 @@ def export(
         PunctuationSplitter() if raw_text else None,
         vocabulary,
         first,
+        format=format,
     )
     print(path)
 

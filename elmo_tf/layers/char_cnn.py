@@ -7,6 +7,7 @@ from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig
 from elmo_tf.layers.weights import set_attributes
+from elmo_tf.portability import is_portable
 
 # From this number of filters on, the implementation of `char_cnn_tf` is faster.
 _MANY_FILTERS = 512
@@ -104,7 +105,9 @@ class CharCNN(keras.layers.Layer):
         table = ops.concatenate([ops.zeros_like(table[:1]), table], axis=0)  # (id, embedding)
         # The reshape makes the gradient dense: it sums the contributions to each row.
         table = ops.reshape(table, table.shape)
-        if keras.config.backend() == "tensorflow" and self.num_features >= _MANY_FILTERS:
+        if keras.config.backend() == "tensorflow" and (
+            self.num_features >= _MANY_FILTERS or is_portable()
+        ):
             from elmo_tf.layers import char_cnn_tf
 
             kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]

@@ -189,7 +189,7 @@ class ProjectedLSTM(keras.layers.RNN):
             mask = None if mask is None else ops.flip(mask, axis=1)
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
         if mask is not None:
-            mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
+            mask = ops.expand_dims(ops.transpose(mask), 2)  # (token, batch, 1)
         run = recurrence_for_training if training else recurrence
         outputs, (h, c) = run(sequences, initial_state, mask, self._cast_cell())
         if mask is not None:

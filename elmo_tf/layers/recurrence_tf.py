@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from elmo_tf.portability import is_portable
+
 # Shorter sequences of static length, as in training, are unrolled: small models then train faster.
 _MAX_UNROLLED = 32
 # Maximum size of a kernel that stays in the processor's cache from token to token.
@@ -44,7 +46,7 @@ def compiled_if_eager(run: Callable) -> Callable:
 
     @functools.wraps(run)
     def call(inputs, initial_state, mask, cell):
-        if not tf.executing_eagerly():
+        if not tf.executing_eagerly() or is_portable():
             return run(inputs, initial_state, mask, cell)
         tensors = inputs, *initial_state, mask
         *weights, cell_clip, proj_clip = cell
@@ -72,7 +74,7 @@ def recurrence(
     do not change the state; and the final `[h, c]`.
     """
     num_rows = inputs.shape[1]
-    few_rows = num_rows is not None and num_rows <= FEW_ROWS
+    few_rows = is_portable() or (num_rows is not None and num_rows <= FEW_ROWS)
     h, c = initial_state
     state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
     rows = None if mask is None or few_rows else ActiveRows(mask)
@@ -94,7 +96,8 @@ def recurrence(
     if rows is None:
         sequences = sequences if mask is None else [mask, *sequences]
         specs = [tf.TensorSpec(h.shape, h.dtype)]
-        (outputs,), (last_h, last_c) = scan(step_with_output, sequences, state, specs)
+        run = _portable_scan if is_portable() else scan
+        (outputs,), (last_h, last_c) = run(step_with_output, sequences, state, specs)
         outputs = stacked(outputs)
     else:
         outputs, (last_h, last_c) = rows.scan(step, sequences, state)
@@ -224,6 +227,8 @@ def cell_outputs(i, j, f, o, h, c, cell):
 def _clipped(values: tf.Tensor, clip: float) -> tf.Tensor:
     """`tf.clip_by_value` in one pass instead of two."""
     clip = tf.constant(clip, values.dtype)
+    if is_portable():
+        return tf.maximum(tf.minimum(values, clip), -clip)
     return tf.raw_ops.ClipByValue(t=values, clip_value_min=-clip, clip_value_max=clip)
 
 
@@ -269,6 +274,29 @@ def scan(
         tf.ensure_shape(array.stack(), (length, *spec.shape))
         for array, spec in zip(outputs, specs, strict=True)
     ], state
+
+
+def _portable_scan(
+    step: Callable[..., tuple[tuple, tuple]],
+    sequences: Sequence[tf.Tensor],
+    state: tuple,
+    specs: Sequence[tf.TensorSpec],
+) -> tuple[list[tf.Tensor], tuple]:
+    """`scan` for one output without a `TensorArray`, which not all runtimes have."""
+    num_tokens = tf.shape(sequences[0])[0]
+    # The output is the first part of the state.
+    shape = tf.concat([[num_tokens], tf.shape(state[0])], axis=0)
+
+    def body(token, state, outputs):
+        state, (output,) = step(state, *(tf.gather(items, token) for items in sequences))
+        return token + 1, state, tf.tensor_scatter_nd_update(outputs, [[token]], [output])
+
+    _, state, outputs = tf.while_loop(
+        lambda token, *_: token < num_tokens,
+        body,
+        (tf.constant(0), state, tf.zeros(shape, specs[0].dtype)),
+    )
+    return [outputs], state
 
 
 def stacked(sequence: Any) -> tf.Tensor:

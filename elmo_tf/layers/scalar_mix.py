@@ -151,5 +151,5 @@ class MeanOverTokens(keras.layers.Layer):
 
 def masked_mean(vectors: Any, mask: Any) -> Any:
     """The function of `MeanOverTokens`."""
-    real = ops.cast(mask, vectors.dtype)[..., None]
+    real = ops.expand_dims(ops.cast(mask, vectors.dtype), -1)
     return ops.sum(vectors * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1)

@@ -12,6 +12,7 @@ from elmo_tf.models import token_ids
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
+from elmo_tf.portability import is_portable
 from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.inputs import checked_inputs, is_token
 from elmo_tf.text.lexicon import Lexicon
@@ -139,7 +140,7 @@ class BiLM(keras.Model):
 
     def call(self, inputs, lengths=None, training=False):
         is_one = inputs.dtype == tf.string and len(inputs.shape) == 2 and inputs.shape[0] == 1
-        if is_one and not training and tf.executing_eagerly():
+        if is_one and not training and tf.executing_eagerly() and not is_portable():
             return self._graph_of_one()(inputs, lengths)
         return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
 
@@ -200,7 +201,7 @@ class BiLM(keras.Model):
         if not self.keep_boundaries:
             layers, mask = layers[:, :, 1:-1], None if mask is None else mask[:, 2:]
         if mask is not None:
-            layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
+            layers = ops.where(ops.expand_dims(mask, (1, 3)), layers, ops.zeros_like(layers))
         return {"layers": layers, "mask": mask}
 
     def _read_sentences(self, vectors, mask, states, training=False):

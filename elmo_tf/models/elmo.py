@@ -248,7 +248,7 @@ class CutToLengths(keras.layers.Layer):
         inputs, lengths = checked_inputs(inputs, lengths)
         real = tf.sequence_mask(lengths, tf.shape(inputs)[1])
         if len(inputs.shape) == 3:  # char ids
-            real = real[..., tf.newaxis]
+            real = tf.expand_dims(real, 2)
         return tf.where(real, inputs, tf.zeros_like(inputs))  # "" for strings
 
     def compute_output_spec(self, inputs, lengths):

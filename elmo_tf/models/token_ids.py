@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig
 from elmo_tf.layers.char_cnn import cut_characters
+from elmo_tf.portability import is_portable
 from elmo_tf.text.characters import BYTES, Spelling
 from elmo_tf.text.inputs import checked, checked_inputs, count_tokens, is_token, token_batch
 from elmo_tf.text.lexicon import Lexicon
@@ -158,6 +159,8 @@ def distinct_ids(
 
 def distinct_rows(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The distinct rows of ids, int (row, …), and the index of each row among them, int (row,)."""
+    if is_portable():
+        return ids, tf.range(tf.shape(ids)[0])
     with tf.device("CPU:0"):  # GPUs have no kernel for more than one axis
         unique = tf.raw_ops.UniqueV2(x=ids, axis=[0])
     return tf.ensure_shape(unique.y, (None, *ids.shape[1:])), unique.idx

@@ -8,6 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.compat import is_in_keras_export
+from elmo_tf.portability import is_portable
 from elmo_tf.text.reading import decode, encode
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
@@ -152,6 +154,9 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
     inputs = column_of_table(inputs, "inputs")
     is_array = isinstance(inputs, tf.Tensor | np.ndarray)
     inputs = as_tensor(inputs)
+    if inputs.dtype == tf.string and is_in_keras_export():
+        message = "ONNX, LiteRT and OpenVINO have no strings: the inputs must be char ids, "
+        raise ValueError(f'{message}keras.Input((None, 50), dtype="int32"); see BiLM.char_ids.')
     if lengths is not None:
         lengths = _integer_tensor(lengths)
     elif is_array:  # `lengths` imply that the rows are tokens
@@ -250,7 +255,8 @@ def with_a_token(inputs: tf.Tensor) -> tf.Tensor:
         return inputs
     padding = [[0, 0], [0, tf.maximum(1 - tf.shape(inputs)[1], 0)], *([0, 0] for _ in others)]
     padded = tf.pad(inputs, padding, constant_values="" if inputs.dtype == tf.string else 0)
-    return tf.ensure_shape(padded, (batch, None if num_tokens is None else 1, *others))
+    padded.set_shape((batch, None if num_tokens is None else 1, *others))
+    return padded
 
 
 def count_tokens(real: tf.Tensor) -> tf.Tensor:
@@ -304,6 +310,8 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
 def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Tensor) -> tf.Tensor:
     """Returns `value` if the condition holds; else raises `ValueError`, or an error in a graph."""
     if not tf.executing_eagerly():
+        if is_portable():
+            return value
         with tf.control_dependencies([tf.debugging.Assert(condition, [message, *shown])]):
             return tf.identity(value)
     if not condition:

@@ -14,15 +14,19 @@ from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.files import atomic_directory, refuse_pattern, write_json
+from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.saved_models.exporting.runtimes import write_for_runtime
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.messages import predict_request
 from elmo_tf.text.inputs import Sentence, token_lists
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 from elmo_tf.text.vocabulary import Vocabulary
 
 # Files and folders of a version.
 _VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
+_VERSION_FILES += ("model.*", OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE)
 # Relative to the folder of a version; TF Serving's path.
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 _BATCH_SIZES = (1, 8, 32)  # sentences per request: TensorFlow prepares kernels for each size
@@ -40,12 +44,17 @@ def export(
     vocabulary: Vocabulary | None = None,
     warmup: Sequence[Sentence] = (),
     check: bool = True,
+    format: str | None = None,
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
 
     The written model is loaded in Python and in a session, as a server does, and compared with the
     live model; the folder appears only if they agree. `assets` contains the configuration
     (options.json) and the vocabulary.
+
+    With a `format`, the folder contains instead `model.onnx`, `model.tflite`, or `model.xml` and
+    `model.bin`, with the inputs and outputs of `PortableModel`; options.json and the vocabulary are
+    beside it. The file is run in its runtime and compared with the live model.
 
     Args:
         bilm_or_elmo: a `BiLM`, whose layers are mixed uniformly, or an `Elmo` with its learned
@@ -60,6 +69,9 @@ def export(
             most the first 32 are used.
         check: whether to compare the written model with the live model, which takes most of the
             time.
+        format: "onnx", "litert" or "openvino" for a file of ONNX Runtime, LiteRT or OpenVINO, which
+            needs the extra of that name. The arguments from `precision` to `tokenizer`, `warmup`
+            and `check` are only for SavedModels, None.
 
     Returns:
         The path of the version.
@@ -67,7 +79,9 @@ def export(
     Raises:
         FileExistsError: the version exists and `overwrite` is false.
         TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`, or `warmup` is one string.
-        ValueError: the model cannot be exported, see `Exported`.
+        ValueError: the model cannot be exported, see `Exported`, or an argument is not for the
+            format.
+        ImportError: the packages of the format are not installed.
         RuntimeError: the written model differs from the live model.
         OSError, tf.errors.OpError: the files cannot be written.
 
@@ -78,21 +92,32 @@ def export(
     warmup = list(token_lists(warmup, "warmup"))
     if isinstance(bilm_or_elmo, Elmo):
         warn_of_layer_norm(bilm_or_elmo)
+    has_precision = precision not in (None, "float32")
+    if format is not None and (has_precision or free_characters or tokenizer or warmup):
+        message = "`precision`, `free_characters`, `tokenizer` and `warmup` are for SavedModels, "
+        raise ValueError(f"{message}not for format={format!r}.")
     with new_version(directory, version, overwrite) as (part, path):
+        if format is not None:
+            _write_assets(write_for_runtime(bilm_or_elmo, format, part).bilm, vocabulary, part)
+            return os.fspath(path)
         exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer)
-        vocabulary = exported.bilm.vocabulary or vocabulary
         with tempfile.TemporaryDirectory() as assets:
-            write_json(Path(assets, OPTIONS_FILE), exported.bilm.config.to_options())
-            if vocabulary is not None:
-                vocabulary.save(Path(assets, VOCABULARY_FILE))
-            if exported.bilm.lexicon is not None:
-                exported.bilm.lexicon.save(assets)
+            _write_assets(exported.bilm, vocabulary, Path(assets))
             write_saved_model(exported, part, Path(assets))
         if check:
             verify(part, exported)
         if warmup:
             write_warmup(part, warmup)
     return os.fspath(path)
+
+
+def _write_assets(bilm: BiLM, vocabulary: Vocabulary | None, folder: Path) -> None:
+    write_json(folder / OPTIONS_FILE, bilm.config.to_options())
+    vocabulary = bilm.vocabulary or vocabulary
+    if vocabulary is not None:
+        vocabulary.save(folder / VOCABULARY_FILE)
+    if bilm.lexicon is not None:
+        bilm.lexicon.save(folder)
 
 
 def warn_of_layer_norm(elmo: Elmo) -> None:

@@ -1,11 +1,12 @@
 """The signatures and outputs of an exported BiLM or Elmo."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
 
-from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.layers.scalar_mix import ScalarMix, masked_mean
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.copies import copied_bilm, refuse_adapted
 from elmo_tf.models.elmo import Elmo
@@ -78,7 +79,7 @@ class Exported(tf.train.Checkpoint):
                 "`tokenizer` must have a method split_with_offsets, like PunctuationSplitter and "
                 f"the splitters of tensorflow-text. Received: {tokenizer!r}"
             )
-        bilm, mixes, top_only = _parts(source, precision)
+        bilm, mixes, top_only = parts_of(source, precision)
         weights = [*bilm.weights, *(weight for mix in mixes for weight in mix.weights)]
         self.variables = [weight.value for weight in weights]
         # Of TensorFlow's variables: an `Elmo` freezes the Keras variables of its biLM.
@@ -185,20 +186,25 @@ class Exported(tf.train.Checkpoint):
 
     def _outputs_of_layers(self, layers, mask):
         layers = tf.cast(layers, tf.float32)  # (batch, layer, token, feature)
-        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        # The mix is zero at padded positions, so the sum is over real tokens.
-        count = tf.cast(tf.maximum(lengths, 1), tf.float32)[:, tf.newaxis]
         lstm = self.bilm.config.lstm
-        outputs = {
+        return {
             "word_emb": layers[:, 0, :, : lstm.projection_dim],
             **{f"lstm_outputs{j}": layers[:, j] for j in range(1, lstm.num_layers + 1)},
-            "sequence_len": lengths,
+            "sequence_len": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
+            **mixed_outputs(layers, mask, self.mixes, self.top_only),
         }
-        for index, mix in enumerate(self.mixes):
-            elmo = mix(layers[:, -1:] if self.top_only else layers, mask=mask)
-            outputs[_of_index("elmo", index)] = elmo
-            outputs[_of_index("default", index)] = tf.reduce_sum(elmo, axis=1) / count
-        return outputs
+
+
+def mixed_outputs(
+    layers: tf.Tensor, mask: tf.Tensor, mixes: Sequence[ScalarMix], top_only: bool
+) -> dict[str, tf.Tensor]:
+    """`elmo`, `default` … of `Exported`, from the layers of a biLM and their mask."""
+    outputs = {}
+    for index, mix in enumerate(mixes):
+        elmo = mix(layers[:, -1:] if top_only else layers, mask=mask)
+        outputs[_of_index("elmo", index)] = elmo
+        outputs[_of_index("default", index)] = masked_mean(elmo, mask)
+    return outputs
 
 
 def _penalty(mix: ScalarMix) -> Any:
@@ -209,8 +215,8 @@ def _of_index(name: str, index: int) -> str:
     return f"{name}_{index}" if index else name
 
 
-def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], bool]:
-    """Returns the biLM, copies of the mixes, and `top_only`."""
+def parts_of(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], bool]:
+    """Returns the biLM, copies of the mixes, and `top_only` of a `BiLM` or an `Elmo`."""
     if precision is not None and precision not in PRECISIONS:
         raise ValueError(
             f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"

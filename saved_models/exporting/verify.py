@@ -38,7 +38,7 @@ def verify(path: str | os.PathLike, exported: Exported) -> None:
     tolerance = TOLERANCES[exported.bilm.compute_dtype]
     loaded, expected = compare_signatures(path, exported.signatures, inputs, tolerance)
     outputs = loaded(inputs["serving_default"]["strings"])
-    _compare("the loaded function", outputs, expected["serving_default"], tolerance)
+    compare("the loaded function", outputs, expected["serving_default"], tolerance)
     check_weights(path, exported.variables)
     _check_gradients(loaded, inputs["serving_default"]["strings"])
 
@@ -63,9 +63,9 @@ def compare_signatures(
     loaded = tf.saved_model.load(os.fspath(path))
     for name, arguments in inputs.items():
         outputs = loaded.signatures[name](**arguments)
-        _compare(f"signature {name}, loaded by Python", outputs, expected[name], tolerance)
+        compare(f"signature {name}, loaded by Python", outputs, expected[name], tolerance)
     for name, outputs in _session_outputs(path, inputs):
-        _compare(f"signature {name}, loaded in a session", outputs, expected[name], tolerance)
+        compare(f"signature {name}, loaded in a session", outputs, expected[name], tolerance)
     return loaded, expected
 
 
@@ -103,9 +103,10 @@ def _session_outputs(
             yield name, session.run(fetches, feeds)
 
 
-def _compare(
-    what: str, outputs: dict[str, Any], expected: dict[str, np.ndarray], tolerance: float
+def compare(
+    what: str, outputs: Mapping[str, Any], expected: Mapping[str, np.ndarray], tolerance: float
 ) -> None:
+    """Raises `RuntimeError` if outputs of a written model, `what`, differ from the live ones."""
     if set(outputs) != set(expected):
         raise RuntimeError(
             f"The exported model is wrong: {what} returns the outputs {sorted(outputs)} instead of "
