@@ -4,14 +4,11 @@ tests/test_compat.py fails with the name of a function when a new version of the
 what the function relies on.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework.ops import gradient_registry
-
-_KERAS_EXPORTS = {f"keras.src.export.{name}" for name in ("onnx", "litert", "openvino")}
 
 
 def release_reductions() -> None:
@@ -31,21 +28,6 @@ def release_reductions() -> None:
         tensors = tf.nest.flatten(result.cell_contents)
         if all(isinstance(tensor, tf.Tensor) for tensor in tensors):
             result.cell_contents = [0.0] * len(tensors)
-
-
-def is_in_keras_export() -> bool:
-    """Whether Keras's `Model.export` traces a graph for ONNX, LiteRT or OpenVINO.
-
-    Keras does not tell its layers; the modules of the callers do. It also traces the `BiLM` of an
-    `Elmo`, over strings, for signatures that are then not used.
-    """
-    frame = None if tf.executing_eagerly() else sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module in _KERAS_EXPORTS or module == "keras.src.backend.tensorflow.layer":
-            return module in _KERAS_EXPORTS
-        frame = frame.f_back
-    return False
 
 
 def _closure(function: Callable) -> dict[str, Any]:

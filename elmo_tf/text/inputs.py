@@ -8,8 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.compat import is_in_keras_export
-from elmo_tf.portability import is_portable
+from elmo_tf.portability import is_in_keras_export, is_portable
 from elmo_tf.text.reading import decode, encode
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
@@ -154,7 +153,7 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
     inputs = column_of_table(inputs, "inputs")
     is_array = isinstance(inputs, tf.Tensor | np.ndarray)
     inputs = as_tensor(inputs)
-    if inputs.dtype == tf.string and is_in_keras_export():
+    if inputs.dtype == tf.string and not tf.executing_eagerly() and is_in_keras_export():
         message = "ONNX, LiteRT and OpenVINO have no strings: the inputs must be char ids, "
         raise ValueError(f'{message}keras.Input((None, 50), dtype="int32"); see BiLM.char_ids.')
     if lengths is not None:
