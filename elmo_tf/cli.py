@@ -73,6 +73,7 @@ def main(words: Sequence[str]) -> int:
     """Runs a call, given its words without the name of the command; returns the exit code."""
     # A single hyphen would be an option without a name.
     words = ["/dev/stdin" if word == "-" else word for word in words]
+    os.environ["KERAS_BACKEND"] = "tensorflow"
     shows_traceback = "--debug" in words
     plain_logs()
     try:

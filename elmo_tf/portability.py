@@ -1,9 +1,11 @@
-"""Graphs that other runtimes can run, such as ONNX Runtime, LiteRT and OpenVINO."""
+"""Keras's backend, and graphs that other runtimes can run: ONNX Runtime, LiteRT and OpenVINO."""
 
 import contextlib
 import contextvars
 import sys
 from collections.abc import Iterator
+
+import keras
 
 _KERAS_EXPORTS = {f"keras.src.export.{name}" for name in ("onnx", "litert", "openvino")}
 _portable = contextvars.ContextVar("portable", default=False)
@@ -50,3 +52,15 @@ def is_in_keras_export() -> bool:
             return module in _KERAS_EXPORTS
         frame = frame.f_back
     return False
+
+
+def is_tensorflow() -> bool:
+    """Whether Keras computes with TensorFlow."""
+    return keras.config.backend() == "tensorflow"
+
+
+def require_tensorflow(what: str) -> None:
+    """Raises `ValueError`, which names what was called, if Keras has another backend."""
+    if not is_tensorflow():
+        backend = keras.config.backend()
+        raise ValueError(f"{what} requires Keras's TensorFlow backend. KERAS_BACKEND is {backend}.")

@@ -28,6 +28,7 @@ from elmo_tf.embedding.vectors import (
 )
 from elmo_tf.logs import progress
 from elmo_tf.models.copies import model_digest
+from elmo_tf.portability import require_tensorflow
 from elmo_tf.processors import (
     PRECISIONS,
     is_forked,
@@ -87,6 +88,7 @@ class Embedder:
         batch_tokens: int = 4096,
         tokenizer: str | Tokenizer | None = None,
     ):
+        require_tensorflow("An Embedder")
         if precision not in PRECISIONS:
             raise ValueError(
                 f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"

@@ -152,7 +152,7 @@ class BiLM(keras.Model):
         """
         ids, index, lengths = token_ids.distinct_ids(inputs, lengths, self._ids)
         index, mask = token_ids.add_boundaries(index, lengths)
-        return tf.gather(self._encode(ids), index), mask
+        return ops.take(self._encode(ids), index, axis=0), mask
 
     def _graph_of_one(self) -> Callable[..., dict[str, tf.Tensor]]:
         """A call for the tokens of one sentence. Its operations take longer to call than to run.
@@ -182,7 +182,7 @@ class BiLM(keras.Model):
 
     def _encode(self, ids: tf.Tensor) -> tf.Tensor:
         vectors = self.token_encoder(self._ids.after_boundaries(ids))  # (2 + token, feature)
-        return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
+        return ops.concatenate([ops.zeros_like(vectors[:1]), vectors], axis=0)
 
     def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
         """Computes the result of a call from the result of `token_vectors`.

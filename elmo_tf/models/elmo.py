@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
 from elmo_tf.layers.weights import set_attributes
@@ -174,7 +175,7 @@ class Elmo(keras.layers.Layer):
     def of_layers(self, layers: Any, mask: Any, training: bool = False) -> Any:
         """Computes the result of a call from the layers, zero at masked tokens, and the mask."""
         if not self.trainable_bilm:
-            layers = tf.stop_gradient(layers)
+            layers = ops.stop_gradient(layers)
         if self.top_only:
             layers = layers[:, -1:]
         mixed = [self.dropout(mix(layers, mask=mask), training=training) for mix in self.mixes]
@@ -234,7 +235,7 @@ class TokenMask(keras.layers.Layer):
             inputs, lengths = token_batch(inputs, lengths)
         if lengths is None:
             return is_token(inputs)
-        return tf.sequence_mask(lengths, tf.shape(inputs)[1])
+        return ops.arange(ops.shape(inputs)[1]) < lengths[:, None]
 
     def compute_output_spec(self, inputs, lengths=None):
         return keras.KerasTensor(sentence_shape(inputs.shape), dtype="bool")
@@ -246,10 +247,10 @@ class CutToLengths(keras.layers.Layer):
 
     def call(self, inputs, lengths):
         inputs, lengths = checked_inputs(inputs, lengths)
-        real = tf.sequence_mask(lengths, tf.shape(inputs)[1])
-        if len(inputs.shape) == 3:  # char ids
-            real = tf.expand_dims(real, 2)
-        return tf.where(real, inputs, tf.zeros_like(inputs))  # "" for strings
+        real = ops.arange(ops.shape(inputs)[1]) < lengths[:, None]
+        if inputs.dtype == tf.string:
+            return tf.where(real, inputs, "")
+        return ops.where(ops.expand_dims(real, 2) if len(inputs.shape) == 3 else real, inputs, 0)
 
     def compute_output_spec(self, inputs, lengths):
         shape = *sentence_shape(inputs.shape), *inputs.shape[2:]

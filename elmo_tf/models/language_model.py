@@ -10,6 +10,7 @@ from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import distinct_window_tokens
+from elmo_tf.portability import require_tensorflow
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import target_ids
@@ -30,6 +31,7 @@ class LanguageModel:
     """
 
     def __init__(self, bilm: BiLM, softmax: SampledSoftmax, vocabulary: Vocabulary):
+        require_tensorflow("A LanguageModel")
         self.bilm = bilm
         self.softmax = softmax
         self.vocabulary = vocabulary

@@ -7,10 +7,11 @@ is its place in this list.
 from typing import Any
 
 import tensorflow as tf
+from keras import ops
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig
 from elmo_tf.layers.char_cnn import cut_characters
-from elmo_tf.portability import is_portable
+from elmo_tf.portability import is_portable, is_tensorflow
 from elmo_tf.text.characters import BYTES, Spelling
 from elmo_tf.text.inputs import checked, checked_inputs, count_tokens, is_token, token_batch
 from elmo_tf.text.lexicon import Lexicon
@@ -83,23 +84,27 @@ class CharacterIds:
             ids = checked(ids, fits, f"{message}. Received", width)
         elif not first + 3 <= width <= self.width:
             raise ValueError(f"{message}. Received: ids of shape {tuple(ids.shape)}.")
-        ids = tf.reshape(ids, (-1, width))
+        ids = ops.reshape(ids, (-1, width))
         words, characters = ids[:, :first], ids[:, first:]
         characters = _checked_range(characters, self.spelling.num_characters)
         pad = self.spelling.pad
-        characters = tf.where(characters == 0, pad, characters)
+        characters = ops.where(characters == 0, pad, characters)
         missing = [[0, 0], [0, self.width - width]]
-        characters = tf.pad(characters, missing, constant_values=pad)
+        characters = ops.pad(characters, missing, constant_values=pad)
         if not first:
             return characters
-        return tf.concat([_checked_range(words, self.spelling.num_words), characters], axis=1)
+        words = _checked_range(words, self.spelling.num_words)
+        return ops.concatenate([words, characters], axis=1)
 
     def after_boundaries(self, ids: tf.Tensor) -> tf.Tensor:
         """Prepends the ids of `<S>` and `</S>`, and removes unnecessary character padding."""
-        ids = tf.concat([self.spelling.boundary_ids(self._char_cnn.max_chars), ids], axis=0)
+        boundaries = self.spelling.boundary_ids(self._char_cnn.max_chars)
+        ids = ops.concatenate([boundaries, ids], axis=0)
+        if not is_tensorflow():  # a shape that depends on values cannot be traced
+            return ids
         first = self.spelling.num_columns
         cut = cut_characters(ids[:, first:], self._char_cnn.max_width, self.spelling.pad)
-        return tf.concat([ids[:, :first], cut], axis=1) if first else cut
+        return ops.concatenate([ids[:, :first], cut], axis=1) if first else cut
 
 
 class TokenIds:
@@ -129,11 +134,11 @@ class TokenIds:
                 "A biLM without a character CNN reads strings, or token ids of shape (batch, "
                 f"token). Received: ids of shape {tuple(ids.shape)}."
             )
-        return tf.reshape(_checked_range(ids, self._num_tokens), (-1,))
+        return ops.reshape(_checked_range(ids, self._num_tokens), (-1,))
 
     def after_boundaries(self, ids: tf.Tensor) -> tf.Tensor:
         """Prepends the ids of `<S>` and `</S>`."""
-        return tf.concat([tf.constant([BOS_ID + 1, EOS_ID + 1]), ids], axis=0)
+        return ops.concatenate([ops.array([BOS_ID + 1, EOS_ID + 1], ids.dtype), ids], axis=0)
 
 
 def distinct_ids(
@@ -153,14 +158,14 @@ def distinct_ids(
         return ids.of_strings(distinct), index, lengths
     distinct, index = distinct_rows(ids.of_ids(inputs))
     real = is_token(inputs)
-    index = tf.reshape(index, tf.shape(real)) + NUM_SPECIAL_TOKENS
+    index = ops.reshape(index, ops.shape(real)) + NUM_SPECIAL_TOKENS
     return distinct, index, count_tokens(real) if lengths is None else lengths
 
 
 def distinct_rows(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The distinct rows of ids, int (row, …), and the index of each row among them, int (row,)."""
-    if is_portable():
-        return ids, tf.range(tf.shape(ids)[0])
+    if is_portable() or not is_tensorflow():
+        return ids, ops.arange(ops.shape(ids)[0])
     with tf.device("CPU:0"):  # GPUs have no kernel for more than one axis
         unique = tf.raw_ops.UniqueV2(x=ids, axis=[0])
     return tf.ensure_shape(unique.y, (None, *ids.shape[1:])), unique.idx
@@ -186,12 +191,12 @@ def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
 
     `index`: int (batch, token), see `distinct_ids`. Returns int (batch, token + 2) and its mask.
     """
-    index = tf.pad(index, [[0, 0], [1, 1]], constant_values=_BOS_INDEX)  # (batch, token + 2)
-    position = tf.range(tf.shape(index)[1])
-    end = lengths[:, tf.newaxis] + 1
-    index = tf.where(position == end, _EOS_INDEX, index)
+    index = ops.pad(index, [[0, 0], [1, 1]], constant_values=_BOS_INDEX)  # (batch, token + 2)
+    position = ops.arange(ops.shape(index)[1])
+    end = lengths[:, None] + 1
+    index = ops.where(position == end, _EOS_INDEX, index)
     mask = position <= end
-    return tf.where(mask, index, _NO_TOKEN_INDEX), mask
+    return ops.where(mask, index, _NO_TOKEN_INDEX), mask
 
 
 def distinct_window_tokens(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -208,5 +213,5 @@ def distinct_window_tokens(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _checked_range(ids: tf.Tensor, maximum: int) -> tf.Tensor:
-    valid = tf.reduce_all(tf.logical_and(ids >= 0, ids <= maximum))
+    valid = ops.all(ops.logical_and(ids >= 0, ids <= maximum))
     return checked(ids, valid, f"Ids must be between 0 and {maximum}. Received", ids)

@@ -1,5 +1,6 @@
 """Anything ─► sentences: lists of tokens for Python code, or the tensors that a biLM reads."""
 
+import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -7,14 +8,21 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
-from elmo_tf.portability import is_in_keras_export, is_portable
+from elmo_tf.portability import (
+    is_in_keras_export,
+    is_portable,
+    is_tensorflow,
+    require_tensorflow,
+)
 from elmo_tf.text.reading import decode, encode
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
 Sentence = str | bytes | Sequence[str | bytes]  # a text, or a list of tokens
 # A run of whitespace, exactly as in `str.split()`, for TensorFlow's regular expressions.
 WHITESPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
+_STRINGS = "Reading strings, instead of char ids (see `BiLM.char_ids`),"
 _ACCEPTED = "A biLM reads sentences (str), lists of tokens, or integer ids."
 
 
@@ -152,6 +160,7 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
     """
     inputs = column_of_table(inputs, "inputs")
     is_array = isinstance(inputs, tf.Tensor | np.ndarray)
+    is_symbolic = _is_symbolic(inputs) or _is_symbolic(lengths)
     inputs = as_tensor(inputs)
     if inputs.dtype == tf.string and not tf.executing_eagerly() and is_in_keras_export():
         message = "ONNX, LiteRT and OpenVINO have no strings: the inputs must be char ids, "
@@ -160,10 +169,9 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
         lengths = _integer_tensor(lengths)
     elif is_array:  # `lengths` imply that the rows are tokens
         inputs = refuse_sentences_as_tokens(inputs)
-    is_symbolic = any(isinstance(tensor, keras.KerasTensor) for tensor in (inputs, lengths))
-    if is_symbolic or (inputs.shape.rank == 1 and lengths is None):
+    if is_symbolic or (len(inputs.shape) == 1 and lengths is None):
         return inputs, lengths
-    if inputs.shape.rank == 1:
+    if len(inputs.shape) == 1:
         inputs = token_batch(inputs)[0]
     return inputs, row_lengths(is_token(inputs), lengths)
 
@@ -176,10 +184,13 @@ def as_tensor(inputs: Any) -> Any:
     type, `ValueError` for an unsupported shape.
     """
     _refuse_string(inputs, "inputs")
-    if isinstance(inputs, keras.KerasTensor):
-        if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
+    if _is_symbolic(inputs):
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if dtype == "string":
+            require_tensorflow(_STRINGS)
+        elif not keras.backend.is_int_dtype(dtype):
             remedy = 'Use keras.Input((), dtype="string").'
-            raise ValueError(f"{_ACCEPTED} Received: {inputs.dtype}. {remedy}")
+            raise ValueError(f"{_ACCEPTED} Received: {dtype}. {remedy}")
         return _check_rank(inputs)
     if isinstance(inputs, tf.RaggedTensor):
         inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
@@ -187,7 +198,7 @@ def as_tensor(inputs: Any) -> Any:
         rows = inputs if isinstance(inputs, list | tuple) else list_of_column(inputs)
         inputs = inputs if rows is None else _ids_or_tokens(rows)
     inputs = _check_rank(_check_dtype(inputs))
-    return inputs if inputs.shape.rank == 1 else with_a_token(inputs)
+    return inputs if len(inputs.shape) == 1 else with_a_token(inputs)
 
 
 def refuse_sentences_as_tokens(strings: tf.Tensor) -> tf.Tensor:
@@ -223,7 +234,7 @@ def is_token(inputs: tf.Tensor) -> tf.Tensor:
     """Returns the mask of real tokens, bool: not `""`, all zeros (batch, token, char), or 0."""
     if inputs.dtype == tf.string:
         return tf.strings.length(inputs) > 0
-    return tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
+    return ops.any(inputs != 0, axis=-1) if len(inputs.shape) == 3 else inputs != 0
 
 
 def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
@@ -260,7 +271,7 @@ def with_a_token(inputs: tf.Tensor) -> tf.Tensor:
 
 def count_tokens(real: tf.Tensor) -> tf.Tensor:
     """Number of real tokens per row: bool (batch, token) → int32 (batch,)."""
-    return tf.reduce_sum(tf.cast(real, tf.int32), axis=-1)
+    return ops.sum(ops.cast(real, "int32"), axis=-1)
 
 
 def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
@@ -272,37 +283,38 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     """
     counted = count_tokens(real)
     if lengths is None and tf.executing_eagerly():  # usual, and much faster in NumPy
-        values = real.numpy()
+        values = ops.convert_to_numpy(real)
         if not (values[:, 1:] & ~values[:, :-1]).any():
             return counted
-    limit = tf.shape(real)[1]
+    limit = ops.shape(real)[1]
     if lengths is None:
         lengths = counted
     else:
-        if not lengths.shape.is_compatible_with(counted.shape):
+        if not tf.TensorShape(lengths.shape).is_compatible_with(counted.shape):
             raise ValueError(
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
                 f"Received: shape {tuple(lengths.shape)}"
             )
-        shapes = tf.shape(lengths), tf.shape(counted)
+        shapes = ops.shape(lengths), ops.shape(counted)
         lengths = checked(  # a single length would be broadcast to all rows
             lengths,
-            tf.reduce_all(tf.equal(*shapes)),
+            shapes[0][0] == shapes[1][0],
             "`lengths` must have one number per row. Shapes of the lengths and of the rows",
             *shapes,
         )
-    holes = tf.logical_and(tf.sequence_mask(lengths, limit), tf.logical_not(real))  # (batch, token)
+    is_within = ops.arange(limit) < lengths[:, None]  # (batch, token)
+    has_hole = ops.any(ops.logical_and(is_within, ops.logical_not(real)), axis=-1)
     lengths = checked(
         lengths,
-        tf.reduce_all(tf.logical_and(lengths >= 0, lengths <= limit)),
+        ops.all(ops.logical_and(lengths >= 0, lengths <= limit)),
         "`lengths` must be between 0 and the number of token positions",
         *(lengths, limit),
     )
     return checked(
         lengths,
-        tf.logical_not(tf.reduce_any(holes)),
+        ops.logical_not(ops.any(has_hole)),
         'An empty token ("" or all zeros) precedes a real token or is within `lengths`, in row',
-        tf.where(tf.reduce_any(holes, axis=-1))[:1, 0],
+        ops.nonzero(has_hole)[0][:1],
     )
 
 
@@ -313,18 +325,25 @@ def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Ten
             return value
         with tf.control_dependencies([tf.debugging.Assert(condition, [message, *shown])]):
             return tf.identity(value)
-    if not condition:
-        raise ValueError(f"{message}: {', '.join(str(part.numpy()) for part in shown)}.")
+    with contextlib.suppress(TypeError):  # of JAX, in a function that it traces
+        if not condition:
+            received = ", ".join(str(ops.convert_to_numpy(part)) for part in shown)
+            raise ValueError(f"{message}: {received}.")
     return value
 
 
+def _is_symbolic(tensor: Any) -> bool:
+    """Whether a tensor is Keras's, or of another backend, where it may be traced."""
+    return isinstance(tensor, keras.KerasTensor) or (not is_tensorflow() and ops.is_tensor(tensor))
+
+
 def _integer_tensor(lengths: Any) -> Any:
-    is_symbolic = isinstance(lengths, keras.KerasTensor)
+    is_symbolic = _is_symbolic(lengths)
     tensor = lengths if is_symbolic else tf.convert_to_tensor(lengths)
-    dtype = tf.as_dtype(tensor.dtype)
+    dtype = tf.as_dtype(keras.backend.standardize_dtype(tensor.dtype))
     if not dtype.is_integer and tensor.shape != (0,):
         raise TypeError(f"`lengths` must be integers. Received: {lengths!r} of {dtype.name}.")
-    return tensor if is_symbolic else tf.cast(tensor, tf.int32)
+    return tensor if is_symbolic else ops.cast(tensor, "int32")
 
 
 def _ids_or_tokens(rows: Sequence[Any]) -> tf.Tensor | np.ndarray:
@@ -361,7 +380,10 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
     if tensor is None or not (tensor.dtype == tf.string or tensor.dtype.is_integer):
         got = f"a tensor of {tensor.dtype.name}" if tensor is not None else f"{inputs!r}"
         raise TypeError(f"{_ACCEPTED} Received: {got} (of type {type(inputs).__name__}).")
-    return tensor if tensor.dtype == tf.string else tf.cast(tensor, tf.int32)
+    if tensor.dtype == tf.string:
+        require_tensorflow(_STRINGS)
+        return tensor
+    return ops.cast(tensor, "int32")
 
 
 def _check_rank(inputs: Any) -> Any:

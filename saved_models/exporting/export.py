@@ -16,6 +16,7 @@ from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.files import atomic_directory, refuse_pattern, write_json
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.portability import require_tensorflow
 from elmo_tf.saved_models.exporting.runtimes import write_for_runtime
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
@@ -89,6 +90,7 @@ def export(
         >>> elmo_tf.saved_models.export(elmo_tf.load_bilm("small-en"), "exported")
         'exported/1'
     """
+    require_tensorflow("Export")
     warmup = list(token_lists(warmup, "warmup"))
     if isinstance(bilm_or_elmo, Elmo):
         warn_of_layer_norm(bilm_or_elmo)
