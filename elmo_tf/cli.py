@@ -15,7 +15,7 @@ import pydantic
 from cyclopts import App, Parameter
 
 import elmo_tf
-from elmo_tf.commands.options import WrongCallError
+from elmo_tf.commands.options import WrongCallError, with_tokenizer
 from elmo_tf.logs import plain_logs
 from elmo_tf.processors import import_tensorflow
 from elmo_tf.settings import one_line
@@ -72,7 +72,7 @@ def run() -> None:
 def main(words: Sequence[str]) -> int:
     """Runs a call, given its words without the name of the command; returns the exit code."""
     # A single hyphen would be an option without a name.
-    words = ["/dev/stdin" if word == "-" else word for word in words]
+    words = ["/dev/stdin" if word == "-" else word for word in with_tokenizer(words)]
     os.environ["KERAS_BACKEND"] = "tensorflow"
     shows_traceback = "--debug" in words
     plain_logs()

@@ -164,6 +164,8 @@ class BiLMConfig:
         bidirectional: bool. False makes a forward-only model with vectors half as wide.
         tie_softmax: bool. Whether the softmax shares the token embedding table; only if `char_cnn`
             is None. Defaults to False.
+        tokenizer: the tokenizer of the training text: the code of a language, see
+            `LanguageTokenizer`, or "whitespace". Defaults to None: unknown.
 
     Raises:
         ValueError: a value is out of range, or the options exclude each other.
@@ -182,6 +184,7 @@ class BiLMConfig:
     num_tokens: Count | None = pydantic.Field(None, alias="n_tokens_vocab")
     bidirectional: bool = True
     tie_softmax: bool = pydantic.Field(False, alias="share_embedding_softmax")
+    tokenizer: str | None = None
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -244,7 +247,7 @@ class BiLMConfig:
                 del char_cnn["lexicon"]
                 char_cnn["n_characters"] = NUM_CHARACTERS + 1
         # The published files have no key of these with its default.
-        defaults = {"char_cnn": None, "n_tokens_vocab": None}
+        defaults = {"char_cnn": None, "n_tokens_vocab": None, "tokenizer": None}
         defaults |= {"bidirectional": True, "share_embedding_softmax": False}
         return {key: value for key, value in options.items() if value != defaults.get(key, ...)}
 

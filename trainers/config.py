@@ -67,6 +67,9 @@ class PretrainConfig(RunSettings):
         start_from: checkpoint whose shape and weights to start from: directory, archive, URL or
             name, such as small-en; tokens in both vocabularies keep their softmax weights; by
             default the weights are randomly initialized.
+        tokenizer: name of the tokenizer of the text, which the model records: see elmo-tf tokenize
+            --language, or whitespace; by default what elmo-tf tokenize or vocab recorded beside the
+            text or vocabulary, or that of start_from.
         word_input: read tokens from an embedding table instead of characters.
         tie_softmax: with word_input: use one table for input and softmax.
         forward_only: train the forward direction only.
@@ -140,6 +143,7 @@ class PretrainConfig(RunSettings):
     preset: Literal[*PRESETS] | None = None
     options: Any = None
     start_from: Annotated[Text | None, Parameter(name="--from")] = None
+    tokenizer: Text | None = None
     word_input: bool = False
     tie_softmax: bool = False
     forward_only: bool = False

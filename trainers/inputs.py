@@ -17,6 +17,7 @@ from elmo_tf.text.corpus import corpus_size, count_files, warn_of_order, warn_of
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.reading import text_files
+from elmo_tf.text.tokenizers import recorded_tokenizer
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, MAX_TOKENS, PretrainConfig
 from elmo_tf.trainers.workdir import WorkDirectory
@@ -70,8 +71,21 @@ def initial_vocabulary(
     return Vocabulary.of_counts(text.types, min_count, MAX_TOKENS), text
 
 
-def initial_shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: int) -> BiLMConfig:
-    """The shape of the biLM: that of the checkpoint it starts from, or else of the settings."""
+def initial_shape(
+    config: PretrainConfig, workdir: WorkDirectory, num_tokens: int, files: list[Path]
+) -> BiLMConfig:
+    """The shape of the biLM: that of the checkpoint it starts from, or else of the settings.
+
+    Its tokenizer is that of the settings, or else of the checkpoint or the text, `files`.
+    """
+    shape = _shape(config, workdir, num_tokens)
+    tokenizer = config.tokenizer or shape.tokenizer
+    if tokenizer is None and workdir.before is None:
+        tokenizer = recorded_tokenizer([*files, *filter(None, [config.vocab])])
+    return dataclasses.replace(shape, tokenizer=tokenizer)
+
+
+def _shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: int) -> BiLMConfig:
     path = config.start_from
     if path is None:
         return config.bilm_config(num_tokens)
@@ -82,7 +96,8 @@ def initial_shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: in
         if shape.char_cnn is None or shape.num_tokens is not None:
             shape = dataclasses.replace(shape, num_tokens=num_tokens)
     is_given = config.preset is not None or config.options is not None
-    if is_given and config.bilm_config(num_tokens) != shape:
+    given = dataclasses.replace(config.bilm_config(num_tokens), tokenizer=shape.tokenizer)
+    if is_given and given != shape:
         raise ValueError(f"{path} has another shape than the preset or options: omit them.")
     return shape
 

@@ -97,7 +97,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     workdir = WorkDirectory(config, _RESULTS, WEIGHTS_FILE, _saved_record, "step", _INPUTS)
     files, valid_files = corpus_files(config, workdir), text_files(config.valid)
     vocabulary, text = initial_vocabulary(config, workdir, files)
-    shape = initial_shape(config, workdir, len(vocabulary))
+    shape = initial_shape(config, workdir, len(vocabulary), files)
     # Before TensorFlow computes anything.
     share_cores_for_training(shape.lstm.dim)
     cluster = cluster_from_environment(config.batch_size)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,7 @@ from elmo_tf.checkpoints.tf1 import TF1Checkpoint
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.counting import KnownText
 
 
 def load_bilm(
@@ -126,15 +128,26 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         return checkpoint.language_model()
 
 
-def known_characters(bilm: BiLM, source: object) -> frozenset[str]:
-    """The characters of the training text of a biLM loaded from `source`, as far as known."""
-    if bilm.lexicon is not None:
-        return frozenset(bilm.lexicon.entries)
+def known_text(bilm: BiLM, source: object) -> KnownText:
+    """The text that a biLM knows, without a vocabulary.
+
+    The files in the directory `source` tell its training text, if it was loaded from there.
+    """
+    char_cnn, lexicon = bilm.config.char_cnn, bilm.lexicon
+    limit = None if char_cnn is None else char_cnn.max_chars - 2  # without word boundaries
+    known = KnownText(limit, tokenizer=bilm.config.tokenizer)
+    if lexicon is not None:
+        return known._replace(unit="characters", characters=frozenset(lexicon.entries))
     if not isinstance(source, str | os.PathLike):
-        return frozenset()
+        return known
     named = find_named_model(source)
-    file = Path(named.folder if named else source, VOCABULARY_FILE)
-    return frozenset(file.read_text("utf-8", errors="ignore") if file.is_file() else ())
+    folder = Path(named.folder if named else source)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        text = (folder / VOCABULARY_FILE).read_text("utf-8", errors="ignore")
+        known = known._replace(characters=frozenset(text), tokens=frozenset(text.split("\n")))
+        corpus = json.loads((folder / "training.json").read_text("utf-8"))["corpus"]
+        known = known._replace(unknown_share=corpus["unknown"] / corpus["tokens"])
+    return known
 
 
 # The first format that recognizes a path reads it.

@@ -12,6 +12,7 @@ from elmo_tf.commands.options import (
     Overwrite,
     Precision,
     TokenColumn,
+    TokenizerName,
     WrongCallError,
     print_json,
     stdin_in_a_file,
@@ -28,7 +29,7 @@ def embed(
     precision: Precision = "float32",
     batch_tokens: BatchTokens = 4096,
     overwrite: Overwrite = False,
-    tokenize: str | None = None,
+    tokenizer: TokenizerName = None,
     input_format: InputFormat = None,
     token_column: TokenColumn = None,
     dtype: Literal["float32", "float16"] = "float32",
@@ -50,10 +51,8 @@ def embed(
             FASTA (.fasta, .fa, .faa); .gz is decompressed; - is stdin, which cannot be resumed.
         output: output; its suffix chooses the format: .hdf5 (one dataset per line, named from 0; of
             FASTA, by its identifier), .parquet (directory of shards) or, with --pool mean, .npy
-            (one array, a row per line).
-        tokenize: INPUT is raw text: split each line into sentences and tokens with the tokenizer of
-            this language (en, de, …, or xx for any); OUTPUT.tokens.jsonl has the line, the tokens
-            and their character offsets of each array.
+            (one array, a row per line). With --tokenize, a line may have several sentences, and
+            OUTPUT.tokens.jsonl has the line, the tokens and their character offsets of each array.
         dtype: number format of the vectors.
         pool: mean: one mean vector per sentence.
         forget_sentences: do not store the sentences beside their vectors.
@@ -74,9 +73,9 @@ def embed(
         if workers or cores_per_worker:
             raise WrongCallError("--workers and --cores-per-worker need --cluster")
         with stdin_in_a_file([input]) as (file,):
-            embedder = Embedder(model, layers, precision, batch_tokens, tokenizer=tokenize)
+            embedder = Embedder(model, layers, precision, batch_tokens, tokenizer=tokenizer)
             embedder.embed_file(file, output, on_invalid=on_invalid, **how, **vars(options))
-    elif tokenize or use_sentence_keys or on_invalid == "skip":
+    elif tokenizer or use_sentence_keys or on_invalid == "skip":
         raise WrongCallError(
             "--tokenize, --use-sentence-keys and --on-invalid skip are for one machine: leave "
             "--cluster out"

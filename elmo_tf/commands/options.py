@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,15 @@ from elmo_tf.embedding import LAYERS
 from elmo_tf.files import json_text
 
 STDIN = "/dev/stdin"  # a single hyphen on the command line
+
+
+def with_tokenizer(words: Sequence[str]) -> list[str]:
+    """The words of a call, in which `--tokenize` without the code of a language means "model"."""
+    given = []
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        is_code = _LANGUAGE.fullmatch(following) and not os.path.exists(following)
+        given += [word] if word != "--tokenize" or is_code else ["--tokenize", "model"]
+    return given
 
 
 class WrongCallError(ValueError):
@@ -69,6 +79,15 @@ TokenColumn = Annotated[
     PositiveInt | None,
     Parameter(help="column of the tokens, from 1; by default 1, or 2 of .conllu"),
 ]
+TokenizerName = Annotated[
+    str | None,
+    Parameter(
+        name="--tokenize",
+        help="the text is raw: split it with the tokenizer of this language (en, de, ko, …, xx for "
+        "any; see elmo-tf tokenize), or without a value with that of the model's training text",
+    ),
+]
+_LANGUAGE = re.compile("model|whitespace|[a-z]{2,3}(-[a-z]+)?")
 ModelDirectory = Annotated[str, Parameter(help="the model is written to DIRECTORY/VERSION")]
 ModelVersion = Annotated[NonNegativeInt, Parameter(help="version number of the model")]
 NamedVectors = Annotated[

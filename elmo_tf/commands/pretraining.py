@@ -1,5 +1,6 @@
 """The subcommands `vocab` and `train`: text ─► vocabulary file ─► checkpoint."""
 
+import os
 from typing import Annotated
 
 from absl import logging
@@ -18,6 +19,7 @@ def vocab(
     max_size: PositiveInt | None = None,
     min_count: PositiveInt = 1,
     input_format: TokensFormat = None,
+    tokenizer: str | None = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Count tokens and write a vocabulary file.
@@ -26,9 +28,12 @@ def vocab(
         output: vocabulary, one token per line.
         max_size: tokens to keep, with `<S> </S> <UNK>`; all by default.
         min_count: leave out rarer tokens.
+        tokenizer: name of the tokenizer of the text, which is recorded beside the output for train;
+            by default what elmo-tf tokenize recorded.
     """
     from elmo_tf.files import refuse_file
     from elmo_tf.text.counting import count_text
+    from elmo_tf.text.tokenizers import record_tokenizer, recorded_tokenizer
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_file(output, overwrite)
@@ -37,6 +42,9 @@ def vocab(
     text.report()
     vocabulary = Vocabulary.of_counts(text.types, min_count, max_size)
     vocabulary.save(output)
+    paths = (source for source in sources if isinstance(source, str | os.PathLike))
+    if tokenizer := tokenizer or recorded_tokenizer(paths):
+        record_tokenizer(output, tokenizer)
     logging.info("%s holds %d tokens.", output, len(vocabulary))
 
 

@@ -12,6 +12,7 @@ from elmo_tf.commands.options import (
     Precision,
     ResultFormat,
     TokenColumn,
+    TokenizerName,
     markdown_table,
     named_vectors,
     percent,
@@ -31,6 +32,7 @@ def probe(
     train: _Files,
     test: _Files,
     precision: Precision = "float32",
+    tokenizer: TokenizerName = None,
     vectors: NamedVectors = (),
     input_format: Literal["conll", "conllu"] | None = None,
     token_column: TokenColumn = None,
@@ -41,6 +43,8 @@ def probe(
 ) -> None:
     """Measure how well a linear classifier predicts tags from each layer.
 
+    With --tokenize, the vector of a word is the mean over its tokens.
+
     Args:
         input_format: format of all files; by default conllu for *.conllu, else conll.
         tag_column: column of the tags, from 1; by default the last, or 4 of .conllu: UPOS; 5 is
@@ -49,6 +53,7 @@ def probe(
         max_train_tokens: size of the sample that replaces larger training data, in tokens.
     """
     from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.word_means import WordMeans
     from elmo_tf.evaluation.probing import probe
     from elmo_tf.tasks.tagging import read_tagged
 
@@ -61,7 +66,9 @@ def probe(
     limits = {"max_iterations": max_iterations, "max_train_tokens": max_train_tokens}
     # Files first: they may lack a sentence, which is an error before the model is loaded.
     of_files = {name: probe(one, training, tests, **limits) for name, one in sources.items()}
-    embedder = Embedder(model, "all", precision)
+    embedder = Embedder(model, "all", precision, tokenizer=tokenizer)
+    if embedder.tokenizer is not None:
+        embedder = WordMeans(embedder)
     results = {"": probe(embedder, training, tests, **limits), **of_files}
     content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
     content |= {"input_format": input_format, "token_column": token_column}

@@ -31,13 +31,15 @@ def tokenize(
     Args:
         language: ko (words), ko-morph (morphemes), ja, zh, th, xx (any language), or a language of
             spaCy's tokenizer (en, de, …).
-        output: text in Unicode's normal form NFC, one tokenized sentence per line.
+        output: text in Unicode's normal form NFC, one tokenized sentence per line. A hidden file
+            beside it records the language for vocab and train.
     """
     from elmo_tf.files import atomic_file, refuse_file
     from elmo_tf.logs import progress
     from elmo_tf.processors import num_cores
     from elmo_tf.text.batches import read_ahead
     from elmo_tf.text.counting import reported_lines
+    from elmo_tf.text.tokenizers import record_tokenizer
 
     refuse_file(output, overwrite)
     _tokenizer(language)  # fails before the text is read
@@ -54,6 +56,7 @@ def tokenize(
             file.write(text)
             counts.update(found)
             meter.update(found["tokens"])
+    record_tokenizer(output, language)
     logging.info(
         "%s holds %s sentences of %s tokens (%s tokens/s).",
         *(output, f"{counts['sentences']:,}", f"{counts['tokens']:,}"),

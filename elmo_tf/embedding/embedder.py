@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from elmo_tf.checkpoints.load import known_characters
+from elmo_tf.checkpoints.load import known_text
 from elmo_tf.embedding import file_jobs
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.vector_files import OutputOptions
@@ -39,7 +39,7 @@ from elmo_tf.processors import (
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
 from elmo_tf.text.counting import KnownText, TextCount, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
-from elmo_tf.text.tokenizers import LanguageTokenizer, Tokenizer
+from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
 
 # Maximum memory for the vectors of long sentences that are read ahead, in bytes.
 _GROUP_MEMORY = 2**29
@@ -64,7 +64,8 @@ class Embedder:
             Defaults to "float32".
         batch_tokens: int >= 1. Tokens per batch. Defaults to 4096.
         tokenizer: for raw text: the code of a language, such as "en" or "ko" (see
-            `LanguageTokenizer`), or a function from a text to its sentences, lists of `Token`.
+            `LanguageTokenizer`); "model", that of the model's training text; or a function from a
+            text to its sentences, lists of `Token`.
             Every `str` is then a text of any number of sentences, and its vectors are those of all
             its tokens. Defaults to None: a `str` is a sentence, split as by `str.split()`.
 
@@ -100,12 +101,12 @@ class Embedder:
         check_layers(layers)
         refuse_fork()
         share_cores_for_embedding()
-        self.tokenizer = LanguageTokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.layers = layers
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
         self.bilm, self._mix = bilm_and_mix(bilm_or_path, layers, self.precision)
-        self._characters = known_characters(self.bilm, bilm_or_path)
+        self.tokenizer = tokenizer_of(tokenizer, self.bilm.config.tokenizer)
+        self._known_text = known_text(self.bilm, bilm_or_path)
         check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls.
         self._keeps_table = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)
@@ -329,10 +330,7 @@ class Embedder:
     @property
     def known_text(self) -> KnownText:
         """The text that the model knows: others are reported."""
-        char_cnn = self.bilm.config.char_cnn
-        limit = None if char_cnn is None else char_cnn.max_chars - 2  # without word boundaries
-        unit = "bytes" if self.bilm.lexicon is None else "characters"
-        return KnownText(limit, unit, self.bilm.vocabulary, self._characters)
+        return self._known_text._replace(vocabulary=self.bilm.vocabulary)
 
     def __getstate__(self) -> dict[str, Any]:
         made = ("_table", "_read_group", "_encode_group", "_lock")  # by `_prepare`

@@ -1,5 +1,6 @@
 """Copies and digests of the weights of a biLM."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable
@@ -30,7 +31,8 @@ def refuse_adapted(bilm: BiLM) -> None:
 
 def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
     """Returns the SHA-256 digest of the shape, vocabulary and weights of a biLM and of `others`."""
-    digest = hashlib.sha256(json.dumps(bilm.config.to_options()).encode())
+    shape = dataclasses.replace(bilm.config, tokenizer=None)  # which changes no vectors
+    digest = hashlib.sha256(json.dumps(shape.to_options()).encode())
     if bilm.vocabulary is not None:  # of a biLM that reads tokens
         digest.update(json.dumps(bilm.vocabulary.tokens).encode())
     if bilm.lexicon is not None:

@@ -35,6 +35,8 @@ _RESIDUES = frozenset(string.ascii_uppercase + "<>/\n")
 # These kinds are looked for in the first sentences, and reported if many of them have it.
 _STYLES, _SHARE = ("raw", "script"), 0.2
 _FIRST_SENTENCES = 1000
+# Of the unknown tokens of other text, above three times that of the training text.
+_UNKNOWN_SHARE, _LEAST_TOKENS = 0.2, 20
 
 _BOUNDARIES = {"<S>", "</S>"}
 # A letter, then punctuation that tokenizers separate: at the end of a token; a full stop only at
@@ -56,7 +58,12 @@ class KnownText(NamedTuple):
     max_length: int | None = None  # to which it truncates tokens
     unit: str = "bytes"  # of the length, or "characters"
     vocabulary: Container[str] | None = None  # of a model of whole tokens
-    characters: Container[str] = frozenset()  # of its training text
+    # Of its training text: the characters, the vocabulary, the share of tokens that are not in the
+    # vocabulary, and the tokenizer.
+    characters: Container[str] = frozenset()
+    tokens: Container[str] = frozenset()
+    unknown_share: float | None = None
+    tokenizer: str | None = None
 
     def truncates(self, token: str) -> bool:
         """Whether the model truncates a token."""
@@ -89,6 +96,7 @@ class TextCount:
             if known.characters and known.characters <= _RESIDUES:
                 self._token_kinds["residues"] = lambda token: len(token) > 1
         self._examples: dict[str, str] = {}
+        self._seen = self._unknown = 0  # tokens of the first sentences
 
     @property
     def targets(self) -> int:
@@ -129,6 +137,9 @@ class TextCount:
                 self._add_example(kind, token)
         if self.sentences > _FIRST_SENTENCES:
             return
+        if self._known.unknown_share is not None:
+            self._seen += len(tokens)
+            self._unknown += sum(token not in self._known.tokens for token in tokens)
         text = " ".join(tokens)
         if match := _ATTACHED.search(text):
             self._add_example("raw", match.group())
@@ -147,6 +158,7 @@ class TextCount:
 
         `once` reports each combination of kinds once per process.
         """
+        self._report_unknown()
         least = dict.fromkeys(_STYLES, _SHARE * min(self.sentences, _FIRST_SENTENCES))
         kinds = [kind for kind in KINDS if self.lines[kind] > least.get(kind, 0)]
         if not kinds:
@@ -159,6 +171,20 @@ class TextCount:
             warn_once(f"lines {', '.join(kinds)}", "%s", message)
         else:
             logging.log(logging.INFO if kinds == ["empty"] else logging.WARNING, "%s", message)
+
+    def _report_unknown(self) -> None:
+        """Reports once that far more tokens are unknown than in the training text."""
+        if self._seen < _LEAST_TOKENS:
+            return
+        share, known = self._unknown / self._seen, self._known
+        if share > _UNKNOWN_SHARE + 3 * known.unknown_share:
+            warn_once(
+                "unknown tokens",
+                "%.0f%% of the tokens are not in the vocabulary of the model, but only %.1f%% of "
+                "those of its training text, which the tokenizer %s has split. Is the text raw? "
+                '(remedy: tokenizer="model" or --tokenize)',
+                *(100 * share, 100 * known.unknown_share, known.tokenizer or "(unknown)"),
+            )
 
 
 def count_text(sources: Sequence[TextSource], format: str | None = None) -> TextCount:

@@ -1,17 +1,28 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
+import bisect
 import functools
 import itertools
+import os
 import re
 import sys
+import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from absl import logging
+
 from elmo_tf.lazy import require_extra
+from elmo_tf.logs import warn_once
 
 
 class Token(NamedTuple):
-    """A token and its place in the text: `text[start:end]`, in characters (code points)."""
+    """A token and its place in the text: `text[start:end]`, in characters (code points).
+
+    A tokenizer that normalizes returns that part of the text in its normal form.
+    """
 
     text: str
     start: int
@@ -29,7 +40,8 @@ _Cut = Callable[[str], Iterable[_Spans]]
 class LanguageTokenizer:
     """The tokenizer and sentence splitter of a language; no model is downloaded.
 
-    The tokens hold all characters of the text but whitespace, and do not overlap.
+    The tokens hold all characters of the text but whitespace, in Unicode's normal form NFC, and do
+    not overlap. A text in another form is reported once.
 
     Args:
         language: one of `LANGUAGES`, or a code that spaCy knows, such as "en" or "de".
@@ -44,6 +56,9 @@ class LanguageTokenizer:
         self._cut = LANGUAGES[language]() if language in LANGUAGES else _spacy(language)
 
     def __call__(self, text: str) -> list[list[Token]]:
+        if not unicodedata.is_normalized("NFC", text):
+            warn_once("NFC", "Text is normalized to NFC for the tokenizer, such as %.80r.", text)
+            return self._of_normal_form(text)
         # Surrogates (invalid UTF-8) and NUL are refused by some tokenizers.
         valid = re.sub("[\0\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
         sentences, end = [], 0
@@ -52,6 +67,27 @@ class LanguageTokenizer:
             if tokens:
                 sentences.append(tokens)
         return sentences
+
+    def _of_normal_form(self, text: str) -> list[list[Token]]:
+        """The tokens of the text's normal form, with their places in the text."""
+        # Parts that are normalized each on its own.
+        parts: list[str] = []
+        for character in text:
+            normal = unicodedata.normalize("NFC", "".join(parts[-1:]) + character)
+            if parts and (unicodedata.combining(character) or len(normal) == 1):
+                parts[-1] += character
+            else:
+                parts.append(character)
+        normal = [unicodedata.normalize("NFC", part) for part in parts]
+        ends = list(itertools.accumulate(map(len, parts)))
+        # The part of each character of the normal form.
+        owners = [index for index, part in enumerate(normal) for _ in part]
+
+        def placed(token: Token) -> Token:
+            first, last = owners[token.start], owners[token.end - 1]
+            return Token(token.text, ends[first] - len(parts[first]), ends[last])
+
+        return [[*map(placed, sentence)] for sentence in self("".join(normal))]
 
     def __reduce__(self) -> tuple:
         return LanguageTokenizer, (self.language,)
@@ -136,11 +172,13 @@ def _japanese() -> _Cut:
     """Short units of Sudachi, as in the Universal Dependencies."""
     sudachi = require_extra("sudachipy", "japanese", "The Japanese tokenizer")
     require_extra("sudachidict_core", "japanese", "The Japanese tokenizer")
-    tokenizer = sudachi.Dictionary(dict="core").tokenizer(sudachi.SplitMode.A)
+    dictionary, of_thread = sudachi.Dictionary(dict="core"), threading.local()
 
     def cut(text: str) -> Iterator[_Spans]:
+        if not hasattr(of_thread, "tokenizer"):  # one refuses calls of two threads at once
+            of_thread.tokenizer = dictionary.tokenizer(sudachi.SplitMode.A)
         for start, end in _sentences(text):
-            words = tokenizer.tokenize(text[start:end])
+            words = of_thread.tokenizer.tokenize(text[start:end])
             yield ((start + word.begin(), start + word.end()) for word in words)
 
     return cut
@@ -212,3 +250,69 @@ def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
             f" Received: {sentences!r:.80}"
         )
     return list(filter(None, sentences))
+
+
+def record_tokenizer(file: str | os.PathLike, tokenizer: str) -> None:
+    """Records the name of the tokenizer of a text or vocabulary, in a hidden file beside it."""
+    _record_of(file).write_text(f"{tokenizer}\n", encoding="utf-8")
+
+
+def recorded_tokenizer(files: Iterable[str | os.PathLike]) -> str | None:
+    """The name that was recorded beside some of the files; None without one, or with several."""
+    records = filter(Path.is_file, map(_record_of, files))
+    names = sorted({record.read_text("utf-8").strip() for record in records})
+    if len(names) > 1:
+        logging.warning("The tokenizers of the texts differ: %s. None is recorded.", names)
+    return names[0] if len(names) == 1 else None
+
+
+def _record_of(file: str | os.PathLike) -> Path:
+    return Path(file).with_name(f".{Path(file).name}.tokenizer")
+
+
+def tokenizer_of(tokenizer: str | Tokenizer | None, of_model: str | None) -> Tokenizer | None:
+    """The tokenizer that an argument names; None for one that splits at whitespace.
+
+    Args:
+        tokenizer: None or "whitespace"; the code of a language, see `LanguageTokenizer`; "model",
+            the tokenizer of the model's training text; or a function, which is returned.
+        of_model: the name of that tokenizer, `BiLMConfig.tokenizer`.
+
+    Raises:
+        ValueError: there is no such tokenizer, or the model does not name one.
+    """
+    if tokenizer == "model":
+        if of_model is None:
+            raise ValueError(
+                "The model does not name the tokenizer of its training text (`tokenizer` in "
+                "options.json). Pass the code of its language, such as en."
+            )
+        tokenizer = of_model
+    if tokenizer == "whitespace":
+        return None
+    return LanguageTokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+
+
+def align(words: Sequence[str], tokenizer: Tokenizer) -> tuple[list[str], list[int]]:
+    """Tokenizes a sentence whose words are given, such as the labeled words of a treebank.
+
+    The text is the words with a space between them; whitespace within a word is removed.
+
+    Args:
+        words: the words of a sentence.
+        tokenizer: splits the text, in one or several sentences.
+
+    Returns:
+        The tokens of all sentences, and for each token the index of the word in which it begins. A
+        word in which none begins, such as an empty one, has no token.
+
+    Example:
+        >>> from elmo_tf.text.tokenizers import LanguageTokenizer, align
+        >>> align(["don't", "go"], LanguageTokenizer("en"))
+        (['do', "n't", 'go'], [0, 0, 1])
+    """
+    words = ["".join(word.split()) for word in words]
+    starts = list(itertools.accumulate((len(word) + 1 for word in words), initial=0))
+    tokens = list(itertools.chain.from_iterable(tokenized(" ".join(words), tokenizer)))
+    owners = [bisect.bisect_right(starts, token.start) - 1 for token in tokens]
+    return [token.text for token in tokens], owners

@@ -1,0 +1,60 @@
+"""Given words ─► their tokens ─► one vector per word, such as the labeled words of a treebank."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from elmo_tf.embedding.embedder import Embedder
+from elmo_tf.text.tokenizers import align
+
+
+class WordMeans:
+    """The part of an `Embedder` that measures and task models use, for words that are given.
+
+    The vector of a word is the mean over its tokens, see `align`; zeros without tokens.
+
+    Args:
+        embedder: an `Embedder` with a tokenizer, and layers that have an axis of tokens.
+
+    Raises:
+        ValueError: the embedder has no tokenizer.
+
+    Example:
+        >>> embedder = elmo_tf.Embedder("small-en", tokenizer="model")
+        >>> [vectors.shape for vectors in WordMeans(embedder).embed([["I", "don't"]])]
+        [(3, 2, 384)]
+    """
+
+    def __init__(self, embedder: Embedder):
+        if embedder.tokenizer is None:
+            raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='model').")
+        self.layers, self.precision = embedder.layers, embedder.precision
+        self.num_layers, self.dim = embedder.num_layers, embedder.dim
+        self._embedder = embedder
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that the vectors depend on."""
+        settings = self._embedder.settings()
+        return {**settings, "model": f"{settings['model']} {self._embedder.tokenizer!r}"}
+
+    def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
+        """Yields the vectors of each sentence, float32 (…, word, feature)."""
+        sentences, words = itertools.tee(sentences)
+        aligned = (align(each, self._embedder.tokenizer) for each in sentences)
+        aligned, copy = itertools.tee(aligned)
+        arrays = self._embedder.embed(tokens for tokens, _ in copy)
+        for (_, owners), each, array in zip(aligned, words, arrays, strict=True):
+            yield means_of_parts(array, owners, len(each))
+
+
+def means_of_parts(vectors: np.ndarray, owners: Sequence[int], num_words: int) -> np.ndarray:
+    """The mean vector of the parts of each word; zeros for a word without parts.
+
+    From vectors (…, part, feature) and the index of the word of each part, of -1 if it is of none,
+    returns (…, word, feature).
+    """
+    is_part = np.arange(num_words)[:, np.newaxis] == np.array(owners, int)  # (word, part)
+    shares = is_part / np.maximum(is_part.sum(axis=1, keepdims=True), 1)
+    return shares.astype(vectors.dtype) @ vectors
