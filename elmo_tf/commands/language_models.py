@@ -1,5 +1,7 @@
 """The subcommands that ask a language model: `evaluate`, `score` and `substitutes`."""
 
+import bisect
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,13 +15,14 @@ from elmo_tf.commands.options import (
     BatchTokens,
     LanguageModel,
     TextFiles,
+    TokenizerName,
     WrongCallError,
     print_json,
     stdin_in_a_file,
     text_sources,
 )
 
-_MARKED = re.compile(r"\*\*(.+)\*\*")
+_MARKED = re.compile(r"\*\*(.+?)\*\*")
 
 
 def evaluate(checkpoint: LanguageModel, files: TextFiles, /) -> None:
@@ -39,6 +42,7 @@ def score(
     /,
     *,
     per_token: bool = False,
+    tokenizer: TokenizerName = None,
     batch_tokens: BatchTokens = 4096,
 ) -> None:
     """Print the log probability and the surprisal of each sentence, as JSON lines.
@@ -51,13 +55,15 @@ def score(
     from elmo_tf.evaluation.scoring import sentence_scores
     from elmo_tf.logs import progress
     from elmo_tf.text.counting import reported_lines
+    from elmo_tf.text.tokenizers import token_sentences, tokenizer_of
 
     sources = text_sources(files)
     model = load_language_model(checkpoint)
-    lines = reported_lines(sources, format=None)
+    split = tokenizer_of(tokenizer, model.bilm.config.tokenizer)
+    sentences = token_sentences(reported_lines(sources, format=None), split)
     # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
-        for score in sentence_scores(model, lines, batch_tokens):
+        for score in sentence_scores(model, sentences, batch_tokens):
             content = {"tokens": score.num_targets, **score.log_probs}
             means = {name: float(bits.mean()) for name, bits in score.surprisals.items()}
             content |= {"surprisal": means, "unknown_tokens": score.num_unknown}
@@ -99,6 +105,7 @@ def substitutes(
     /,
     *,
     position: Annotated[tuple[NonNegativeInt, ...], Parameter(consume_multiple=False)] = (),
+    tokenizer: TokenizerName = None,
     top: PositiveInt = 10,
 ) -> None:
     """Print the most probable tokens at positions of sentences, as JSON lines.
@@ -110,9 +117,14 @@ def substitutes(
     """
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import substitutes
+    from elmo_tf.text.tokenizers import tokenizer_of
 
-    queries = list(_queries(sentences, position))
+    if tokenizer is None:  # a wrong call fails before the model is loaded
+        queries = list(_queries(sentences, position))
     model = load_language_model(checkpoint)
+    if tokenizer is not None:
+        split = tokenizer_of(tokenizer, model.bilm.config.tokenizer)
+        queries = list(_queries(sentences, position, split))
     found = substitutes(model, *zip(*queries, strict=True), top)
     for index, ((tokens, positions), of_sentence) in enumerate(zip(queries, found, strict=True)):
         for place, best in zip(positions, of_sentence, strict=True):
@@ -125,26 +137,39 @@ def substitutes(
 
 
 def _queries(
-    sentences: Sequence[str], positions: Sequence[int]
+    sentences: Sequence[str], positions: Sequence[int], tokenizer: Any = None
 ) -> Iterator[tuple[list[str], Sequence[int]]]:
-    """Yields the tokens of each sentence and the positions to fill; empty for an empty line."""
+    """Yields the tokens of each sentence and the positions to fill; empty for an empty line.
+
+    Of several sentences of raw text, those without such a position are left out.
+    """
     from elmo_tf.text.counting import reported_lines
+    from elmo_tf.text.tokenizers import token_sentences
 
     for sentence in sentences:
         for line in reported_lines([sys.stdin.buffer]) if sentence == STDIN else [sentence]:
-            tokens, places = (line.split(), positions) if positions else _unmarked(line)
-            if tokens and not places:
+            found = [*_marked(line, tokenizer)]
+            if positions:
+                split = token_sentences([line], tokenizer)
+                found = [(tokens, positions if tokens else ()) for tokens in split]
+            elif line.strip() and not any(places for _, places in found):
                 raise WrongCallError(
                     f"mark a token of {line.strip()!r} as **token**, or name its position "
                     "(--position)"
                 )
-            yield tokens, places if tokens else ()
+            yield from (each for each in found if each[1] or tokenizer is None)
 
 
-def _unmarked(sentence: str) -> tuple[list[str], list[int]]:
-    """The tokens without their marks, and the positions of the marked ones."""
-    tokens = sentence.split()
-    marked = {
-        place: match[1] for place, token in enumerate(tokens) if (match := _MARKED.fullmatch(token))
-    }
-    return [marked.get(place, token) for place, token in enumerate(tokens)], list(marked)
+def _marked(text: str, tokenizer: Any) -> Iterator[tuple[list[str], list[int]]]:
+    """The tokens of each sentence without their marks, and the positions of the marked ones."""
+    if tokenizer is None:
+        words = [(word, _MARKED.fullmatch(word)) for word in text.split()]
+        marked = [place for place, (_, match) in enumerate(words) if match]
+        yield [match[1] if match else word for word, match in words], marked
+        return
+    parts = _MARKED.split(text)  # every other one is marked
+    ends = list(itertools.accumulate(map(len, parts)))
+    for sentence in tokenizer("".join(parts)):
+        places = (bisect.bisect_right(ends, token.start) for token in sentence)
+        marked = [position for position, place in enumerate(places) if place % 2]
+        yield [token.text for token in sentence], marked

@@ -10,6 +10,7 @@ from elmo_tf.commands.options import (
     Model,
     Precision,
     ResultFormat,
+    TokenizerName,
     markdown_table,
     print_results,
 )
@@ -24,6 +25,7 @@ def neighbors(
     vectors: str | None = None,
     max_tokens: PositiveInt | None = None,
     precision: Precision = "float32",
+    tokenizer: TokenizerName = None,
     sentence: str | None = None,
     occurrences: PositiveInt = 2,
     layer: tuple[NonNegativeInt, ...] = (),
@@ -53,14 +55,18 @@ def neighbors(
     from elmo_tf.evaluation import neighbors as search
     from elmo_tf.evaluation.stored_vectors import SentenceVectorSource
     from elmo_tf.text.reading import sentence_files
+    from elmo_tf.text.tokenizers import token_sentences, tokenizer_of
 
-    num_layers = load_config(model).lstm.num_layers + 1
+    config = load_config(model)
+    num_layers = config.lstm.num_layers + 1
     layers = layer or range(1, num_layers)
     for each in layers:
         check_layers(each, num_layers)
     stored = None if vectors is None else SentenceVectorSource(vectors)
-    text = search.distinct_sentences(sentence_files(corpus), max_tokens)
-    searched = text if sentence is None else {" ".join(sentence.split()): (None, None)}
+    split = tokenizer_of(tokenizer, config.tokenizer)
+    searched = text = search.distinct_sentences(sentence_files(corpus), max_tokens, split)
+    if sentence is not None:
+        searched = {" ".join(each): (None, None) for each in token_sentences([sentence], split)}
     uses = [search.occurrences_of(word, searched) for word in words]
     embedder = Embedder(model, precision=precision)
     if sentence is None:

@@ -5,7 +5,6 @@ import functools
 import itertools
 import multiprocessing
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Annotated, Any
@@ -62,8 +61,6 @@ def tokenize(
         *(output, f"{counts['sentences']:,}", f"{counts['tokens']:,}"),
         f"{counts['tokens'] / (time.perf_counter() - start):,.0f}",
     )
-    if counts["normalized"]:
-        logging.info("Lines that were converted to NFC: %s.", f"{counts['normalized']:,}")
 
 
 _Tokenized = tuple[bytes, dict[str, int]]
@@ -103,9 +100,7 @@ def _tokenize_lines(language: str, lines: Iterable[str]) -> _Tokenized:
     tokenizer, sentences = _tokenizer(language), []
     counts: collections.Counter[str] = collections.Counter()
     for line in lines:
-        normal = unicodedata.normalize("NFC", line)
-        counts["normalized"] += normal != line
-        for sentence in tokenizer(normal):
+        for sentence in tokenizer(line):
             sentences.append(encode(" ".join(token.text for token in sentence)) + b"\n")
             counts["tokens"] += len(sentence)
     counts["sentences"] = len(sentences)

@@ -22,6 +22,7 @@ class WordMeans:
         ValueError: the embedder has no tokenizer.
 
     Example:
+        >>> from elmo_tf.embedding.word_means import WordMeans
         >>> embedder = elmo_tf.Embedder("small-en", tokenizer="model")
         >>> [vectors.shape for vectors in WordMeans(embedder).embed([["I", "don't"]])]
         [(3, 2, 384)]

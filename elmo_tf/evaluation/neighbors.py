@@ -15,6 +15,7 @@ from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress
 from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.counting import reported_lines
+from elmo_tf.text.tokenizers import Tokenizer, token_sentences
 
 _TOKENS_PER_BLOCK = 8_192
 _MAX_CLUSTERED = 100
@@ -41,7 +42,9 @@ class Occurrence(NamedTuple):
 
 
 def distinct_sentences(
-    files: Sequence[str | os.PathLike], max_tokens: int | None = None
+    files: Sequence[str | os.PathLike],
+    max_tokens: int | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> dict[str, tuple[str, int]]:
     """Reads the distinct sentences of text files.
 
@@ -54,12 +57,12 @@ def distinct_sentences(
     sentences: dict[str, tuple[str, int]] = {}
     for file in files:
         for line, text in enumerate(reported_lines([file], format=None), start=1):
-            sentence = " ".join(text.split())
-            if sentence and sentence not in sentences:
-                sentences[sentence] = os.fspath(file), line
-                left -= sentence.count(" ") + 1
-            if left <= 0:
-                return sentences
+            for sentence in map(" ".join, token_sentences([text], tokenizer)):
+                if sentence and sentence not in sentences:
+                    sentences[sentence] = os.fspath(file), line
+                    left -= sentence.count(" ") + 1
+                if left <= 0:
+                    return sentences
     if not sentences:
         raise ValueError(f"There is no token in {files[0]}, ….")
     return sentences

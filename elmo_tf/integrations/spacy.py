@@ -20,6 +20,17 @@ _language = require_extra("spacy.language", "spacy", "The component elmo")
 _util = require_extra("spacy.util", "spacy", "The component elmo")
 
 
+@_language.Language.factory(
+    "elmo",
+    assigns=["doc.tensor", "doc.vector", "token.vector"],
+    default_config={
+        "model": "small-en",
+        "layers": "average",
+        "precision": "float32",
+        "batch_tokens": 4096,
+        "tokenizer": None,
+    },
+)
 class ElmoComponent:
     """Sets `doc.tensor`, float32 (token, feature), and vectors of documents, spans and tokens.
 
@@ -34,19 +45,34 @@ class ElmoComponent:
         model: an argument of `load_bilm`. It is loaded when it is needed first.
         layers: "average" or "top", see `Embedder`.
         precision, batch_tokens: see `Embedder`, which checks them when the model is loaded.
+        tokenizer: see `Embedder`; the vector of a token of spaCy is then the mean over its tokens.
 
     Raises:
         ValueError: `layers` is not allowed.
     """
 
     def __init__(
-        self, nlp: Any, name: str, model: str, layers: str, precision: str, batch_tokens: int
+        self,
+        nlp: Any,
+        name: str,
+        model: str,
+        layers: str,
+        precision: str,
+        batch_tokens: int,
+        tokenizer: str | None,
     ):
         if layers not in ("average", "top"):
             raise ValueError(f"`layers` must be one of average, top. Received: {layers!r}")
         self.name = name
         self._model: Any = model
         self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
+        self._options["tokenizer"] = tokenizer
+
+    @functools.cached_property
+    def _reader(self) -> Any:
+        from elmo_tf.embedding.word_means import WordMeans
+
+        return self.embedder if self.embedder.tokenizer is None else WordMeans(self.embedder)
 
     @functools.cached_property
     def embedder(self) -> "elmo_tf.Embedder":
@@ -70,7 +96,7 @@ class ElmoComponent:
             for doc in docs
             for sentence in (doc.sents if doc.has_annotation("SENT_START") else [doc])
         ]
-        arrays = self.embedder.embed([[token.text for token in tokens] for tokens in sentences])
+        arrays = self._reader.embed([[token.text for token in tokens] for tokens in sentences])
         for doc in docs:
             doc.tensor = np.zeros((len(doc), self.embedder.dim), np.float32)
             restore_vectors(doc)
@@ -85,7 +111,8 @@ class ElmoComponent:
     def from_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """Reads the model from a directory, in place of the one that the settings name."""
         self._model = elmo_tf.load_bilm(Path(path))
-        vars(self).pop("embedder", None)
+        for name in ("embedder", "_reader"):
+            vars(self).pop(name, None)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -101,23 +128,6 @@ class ElmoComponent:
             file = Path(folder, "model.zip")
             file.write_bytes(data)
             return self.from_disk(file)
-
-
-@_language.Language.factory(
-    "elmo",
-    assigns=["doc.tensor", "doc.vector", "token.vector"],
-    default_config={
-        "model": "small-en",
-        "layers": "average",
-        "precision": "float32",
-        "batch_tokens": 4096,
-    },
-)
-def create_elmo(
-    nlp: Any, name: str, model: str, layers: str, precision: str, batch_tokens: int
-) -> ElmoComponent:
-    """Creates the component for `nlp.add_pipe("elmo")`; arguments: see `ElmoComponent`."""
-    return ElmoComponent(nlp, name, model, layers, precision, batch_tokens)
 
 
 def restore_vectors(doc: Any) -> Any:

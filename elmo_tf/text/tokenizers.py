@@ -293,6 +293,15 @@ def tokenizer_of(tokenizer: str | Tokenizer | None, of_model: str | None) -> Tok
     return LanguageTokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
 
+def token_sentences(texts: Iterable[str], tokenizer: Tokenizer | None) -> Iterator[list[str]]:
+    """Yields the tokens of each sentence of texts; without a tokenizer, a text is a sentence."""
+    for text in texts:
+        if tokenizer is None:
+            yield text.split()
+        else:
+            yield from ([token.text for token in each] for each in tokenized(text, tokenizer))
+
+
 def align(words: Sequence[str], tokenizer: Tokenizer) -> tuple[list[str], list[int]]:
     """Tokenizes a sentence whose words are given, such as the labeled words of a treebank.
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from elmo_tf.text.tokenizers import recorded_tokenizer
+
 pytest.importorskip("spacy")
 
 
@@ -21,6 +23,12 @@ def test_tokenize_writes_one_sentence_per_line(command, caplog):
     assert "text.txt holds 3 sentences of 15 tokens (" in caplog.text
     assert command(*call)[0] == 2  # the output exists
     assert command("vocab", "text.txt", "--output", "vocab.txt")[0] == 0
+    assert recorded_tokenizer(["text.txt"]) == recorded_tokenizer(["vocab.txt"]) == "de"
+    call = ("vocab", "text.txt", "--output", "vocab.txt", "--tokenizer", "de-own", "--overwrite")
+    assert command(*call)[0] == 0
+    assert recorded_tokenizer(["vocab.txt", "raw.txt"]) == "de-own"
+    assert recorded_tokenizer(["vocab.txt", "text.txt"]) is None
+    assert "The tokenizers of the texts differ: ['de', 'de-own']" in caplog.text
 
 
 def test_several_processes_keep_the_order_of_a_large_text(command, caplog):
@@ -37,7 +45,7 @@ def test_text_is_converted_to_nfc(command, caplog):
     Path("raw.txt").write_text(unicodedata.normalize("NFD", "한국어 café") + "\nab\n", "utf-8")
     assert command("tokenize", "raw.txt", "--language", "ko", "--output", "text.txt")[0] == 0
     assert Path("text.txt").read_text("utf-8") == "한국어 café\nab\n"
-    assert "Lines that were converted to NFC: 1." in caplog.text
+    assert "Text is normalized to NFC for the tokenizer, such as" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 import copy
 import json
+import unicodedata
 
 import numpy as np
 import pytest
 
 from elmo_tf import Embedder
+from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.text.tokenizers import Token
 from vector_files import read_vectors, sentence_to_index
 
@@ -48,6 +50,59 @@ def test_embed_and_encode_read_raw_text(embedder, expected):
     np.testing.assert_allclose(means[2], expected[2].mean(axis=(0, 1)), atol=1e-6)
     assert not means[1].any()
     np.testing.assert_allclose(embedder.encode(TEXTS[2]), means[2], atol=1e-6)
+
+
+def test_a_word_has_the_mean_of_the_vectors_of_its_tokens(embedder, bilm):
+    words = [["Dogs", "(two)", "", "bark."], []]
+    means, empty = WordMeans(embedder).embed(words)
+
+    (tokens,) = Embedder(bilm).embed([TOKENS[2]])
+    expected = [[0], [1, 2, 3], [], [4, 5]]
+    for word, parts in zip(means.swapaxes(0, 1), expected, strict=True):
+        mean = tokens[:, parts].mean(axis=1) if parts else np.zeros_like(word)
+        np.testing.assert_allclose(word, mean, atol=1e-6)
+    assert empty.shape == (3, 0, embedder.dim)
+    assert WordMeans(embedder).settings()["model"] != embedder.settings()["model"]
+    with pytest.raises(ValueError, match="has no tokenizer"):
+        WordMeans(Embedder(bilm))
+
+
+KOREAN = "감독이 만든 세계관과 배우들의 연기력이 돋보였던 작품입니다. 다음편이 기다려집니다!"
+
+
+@pytest.mark.parametrize("path", ["embed", "encode", "embed_file"])
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "message"),
+    [
+        (KOREAN, None, "% of the tokens are not in the vocabulary of the model, but only 3.7% of"),
+        (KOREAN, "model", None),
+        (unicodedata.normalize("NFD", KOREAN), None, "not in Unicode's normal form NFC"),
+        (unicodedata.normalize("NFD", KOREAN), "model", "Text is normalized to NFC"),
+        ("Съешь ещё этих мягких булок", None, "of letters that the vocabulary lacks"),
+        ("Съешь ещё этих мягких булок", "model", "of letters that the vocabulary lacks"),
+    ],
+)
+def test_text_that_the_model_does_not_know_is_reported(
+    korean, path, text, tokenizer, message, caplog, tmp_path
+):
+    embedder = korean[tokenizer]
+    texts = [text] * 3
+    if path == "embed_file":
+        (tmp_path / "text.txt").write_text("\n".join(texts), "utf-8")
+        embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.hdf5")
+    else:
+        list(getattr(embedder, path)(texts))
+    assert message in caplog.text if message else not caplog.text
+
+
+@pytest.fixture(scope="module")
+def korean():
+    return {name: Embedder("small-ko", layers=0, tokenizer=name) for name in (None, "model")}
+
+
+def test_a_text_has_the_vectors_of_its_normal_form(korean):
+    found, expected = korean["model"].encode([unicodedata.normalize("NFD", KOREAN), KOREAN])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_invalid_tokenizers_and_texts_are_refused(embedder, bilm, tmp_path):

@@ -44,6 +44,16 @@ def test_without_sentence_boundaries_a_document_is_one_sentence(checkpoint_direc
     np.testing.assert_allclose(nlp("The cat sat. It left.").tensor, expected, atol=1e-6)
 
 
+def test_a_token_of_spacy_has_the_mean_over_the_tokens_of_the_model(checkpoint_directory, bilm):
+    nlp = spacy.blank("xx")
+    config = {"model": str(checkpoint_directory), "tokenizer": "xx"}
+    nlp.add_pipe("elmo", config=config)
+    doc = Doc(nlp.vocab, ["A", "cat(s)", "."])
+    (tokens,) = Embedder(bilm, layers="average").embed(["A cat ( s ) ."])
+    expected = [tokens[0], tokens[1:5].mean(axis=0), tokens[5]]
+    np.testing.assert_allclose(nlp(doc).tensor, expected, atol=1e-6)
+
+
 def test_batches_give_the_same_vectors(pipeline):
     texts = [TEXT, "", "A dog.", " ", "The cat sat on the mat."]
     docs = list(pipeline.pipe(texts, batch_size=2))

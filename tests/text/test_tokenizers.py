@@ -1,11 +1,21 @@
+import concurrent.futures
+import itertools
 import pickle
 import sys
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tf.text.tokenizers import LANGUAGES, LanguageTokenizer, Token, tokenized
+from elmo_tf.text.tokenizers import (
+    LANGUAGES,
+    LanguageTokenizer,
+    Token,
+    align,
+    tokenized,
+    tokenizer_of,
+)
 
 # A text of each language, and its tokens, with sentences separated by |.
 EXAMPLES = {
@@ -45,7 +55,8 @@ def check_offsets(tokenizer, text):
     """Tokens are parts of the text in order, and only whitespace is between them."""
     end = 0
     for token in (token for sentence in tokenizer(text) for token in sentence):
-        assert token.text == text[token.start : token.end]
+        part = text[token.start : token.end]
+        assert token.text == part or token.text in unicodedata.normalize("NFC", part)
         assert token.text.split() == [token.text]
         assert text[end : token.start].split() == []
         end = token.end
@@ -79,6 +90,44 @@ def test_offsets_name_the_tokens_of_any_text(language, tokenizers, parts, separa
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_long_lines_are_accepted(language, tokenizers):
     check_offsets(tokenizers[language], "国家한국어ไทย " * 10_000)
+
+
+@pytest.mark.parametrize("language", ["ko", "ko-morph", "en"])
+def test_a_text_has_the_tokens_of_its_normal_form(language, tokenizers):
+    text = "한국어 영화를 봤다. q\u0323\u0307 d\u0304\u0323 Ångström!"
+    decomposed = unicodedata.normalize("NFD", text)
+    found, expected = (
+        list(itertools.chain(*tokenizers[language](unicodedata.normalize(form, text))))
+        for form in ("NFD", "NFC")
+    )
+    assert [token.text for token in found] == [token.text for token in expected]
+    for token in found:
+        assert token.text in unicodedata.normalize("NFC", decomposed[token.start : token.end])
+
+
+def test_words_are_aligned_with_their_tokens(tokenizers):
+    words = ["학교에", "", "갔 다", "."]
+    assert align(words, tokenizers["ko-morph"]) == (
+        ["학교", "에", "갔", "다", "."],
+        [0, 0, 2, 2, 3],
+    )
+    across = lambda text: [[Token(text[:3], 0, 3)]]  # noqa: E731
+    assert align(["a", "b", "c"], across) == (["a b"], [0])
+
+
+def test_several_threads_use_a_tokenizer(tokenizers):
+    texts = [text for text, _ in EXAMPLES.values()] * 20
+    for language, tokenizer in tokenizers.items():
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            assert [*pool.map(tokenizer, texts)] == [*map(tokenizer, texts)], language
+
+
+def test_the_tokenizer_of_a_model_is_resolved():
+    assert tokenizer_of("model", "de").language == tokenizer_of("de", None).language == "de"
+    assert {tokenizer_of(name, "whitespace") for name in (None, "whitespace", "model")} == {None}
+    assert tokenizer_of(str.split, None) is str.split
+    with pytest.raises(ValueError, match="does not name the tokenizer of its training text"):
+        tokenizer_of("model", None)
 
 
 def test_a_tokenizer_can_be_copied_to_other_processes():
