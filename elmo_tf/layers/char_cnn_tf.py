@@ -25,9 +25,15 @@ def maxima(char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]) 
     Char ids (token, char), table (id, embedding) and kernels, each (width, embedding, count), give
     float (token, sum of counts).
     """
+    widths = [kernel.shape[0] for kernel in kernels]
+    widest = max(widths)
+
+    def with_padding(char_ids):
+        embedded, pairs = tf.gather(table, char_ids), zip(kernels, widths, strict=True)
+        return tf.concat([_maxima(embedded, _as_matrix(*pair), pair[1]) for pair in pairs], axis=-1)
+
     if is_portable():
-        return _maxima_with_padding(char_ids, table, kernels)
-    widest = max(kernel.shape[0] for kernel in kernels)
+        return with_padding(char_ids)
     num_chars = tf.shape(char_ids)[1]
     differs = char_ids != char_ids[:, -1:]
     lengths = tf.reduce_max(tf.where(differs, tf.range(1, num_chars + 1), 0), axis=1)  # (token,)
@@ -35,19 +41,8 @@ def maxima(char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]) 
     lengths = tf.where(is_long, 0, lengths)
 
     short = _maxima_by_length(char_ids, lengths, table, kernels, widest)
-    long = _maxima_with_padding(tf.boolean_mask(char_ids, is_long), table, kernels)
+    long = with_padding(tf.boolean_mask(char_ids, is_long))
     return tf.tensor_scatter_nd_update(short, tf.where(is_long), long)
-
-
-def _maxima_with_padding(
-    char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]
-) -> tf.Tensor:
-    """`maxima` over all windows."""
-    embedded = tf.gather(table, char_ids)
-    widths = [kernel.shape[0] for kernel in kernels]
-    pairs = zip(kernels, widths, strict=True)
-    parts = [_maxima(embedded, _as_matrix(kernel, width), width) for kernel, width in pairs]
-    return tf.concat(parts, axis=-1)
 
 
 def _maxima_by_length(

@@ -96,8 +96,9 @@ def recurrence(
     if rows is None:
         sequences = sequences if mask is None else [mask, *sequences]
         specs = [tf.TensorSpec(h.shape, h.dtype)]
-        run = _portable_scan if is_portable() else scan
-        (outputs,), (last_h, last_c) = run(step_with_output, sequences, state, specs)
+        arguments = step_with_output, sequences, state
+        run = _portable_scan(*arguments) if is_portable() else scan(*arguments, specs)
+        (outputs,), (last_h, last_c) = run
         outputs = stacked(outputs)
     else:
         outputs, (last_h, last_c) = rows.scan(step, sequences, state)
@@ -276,26 +277,17 @@ def scan(
     ], state
 
 
-def _portable_scan(
-    step: Callable[..., tuple[tuple, tuple]],
-    sequences: Sequence[tf.Tensor],
-    state: tuple,
-    specs: Sequence[tf.TensorSpec],
-) -> tuple[list[tf.Tensor], tuple]:
-    """`scan` for one output without a `TensorArray`, which not all runtimes have."""
+def _portable_scan(step: Callable, sequences: Sequence[tf.Tensor], state: tuple) -> tuple:
+    """`scan` for one output, the first part of the state, without a `TensorArray`."""
     num_tokens = tf.shape(sequences[0])[0]
-    # The output is the first part of the state.
-    shape = tf.concat([[num_tokens], tf.shape(state[0])], axis=0)
+    outputs = tf.zeros(tf.concat([[num_tokens], tf.shape(state[0])], axis=0), state[0].dtype)
 
     def body(token, state, outputs):
-        state, (output,) = step(state, *(tf.gather(items, token) for items in sequences))
-        return token + 1, state, tf.tensor_scatter_nd_update(outputs, [[token]], [output])
+        state, output = step(state, *(tf.gather(items, token) for items in sequences))
+        return token + 1, state, tf.tensor_scatter_nd_update(outputs, [[token]], output)
 
-    _, state, outputs = tf.while_loop(
-        lambda token, *_: token < num_tokens,
-        body,
-        (tf.constant(0), state, tf.zeros(shape, specs[0].dtype)),
-    )
+    loop = (tf.constant(0), state, outputs)
+    _, state, outputs = tf.while_loop(lambda token, *_: token < num_tokens, body, loop)
     return [outputs], state
 
 

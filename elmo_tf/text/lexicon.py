@@ -151,7 +151,12 @@ class Lexicon(Spelling):
         return ids
 
     def boundary_ids(self, max_chars: int) -> tf.Tensor:
-        return self._with_words(super().boundary_ids(max_chars), tf.constant(["<bos>", "<eos>"]))
+        ids = super().boundary_ids(max_chars)
+        if self.words is None:
+            return ids
+        # Not looked up: the table is not in graphs for other runtimes.
+        words = [[1 + self.words.index(word)] for word in ("<bos>", "<eos>")]
+        return tf.concat([words, ids], axis=1)
 
     def _with_words(self, char_ids: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Adds the ids of words as the first column, 0 where the characters are zero."""
