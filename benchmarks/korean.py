@@ -8,30 +8,25 @@ interrupted, repeat the command.
 """
 
 import argparse
-import bisect
 import csv
-import itertools
 import json
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 from absl import logging
 from results import result_of, run_command, write_measurement
 from results_pages import write_pages
 from studies import MEASUREMENTS
-from transformer_vectors import word_means
 
 from elmo_tf import Embedder
+from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.evaluation import probe
-from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.files import write_json
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.tagging import read_tagged
-from elmo_tf.text.tokenizers import LanguageTokenizer, Tokenizer
+from elmo_tf.text.tokenizers import LanguageTokenizer
 
 NAME, TOKENIZER = "korean", "ko-morph"
 SEEDS = 3
@@ -67,29 +62,6 @@ def main() -> None:
     write_pages()
 
 
-class MorphemeMeans(VectorSource):
-    """The layers of a model of morphemes: each word has the mean vector of its morphemes."""
-
-    def __init__(self, embedder: Any, tokenizer: Tokenizer):
-        super().__init__("-")
-        self.num_layers, self.dim = embedder.num_layers, embedder.dim
-        self._embedder, self._tokenizer = embedder, tokenizer
-
-    def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
-        pieces, copy = itertools.tee(map(self._pieces, sentences))
-        arrays = self._embedder.embed(tokens for tokens, _, _ in copy)
-        for (_, words, num_words), layers in zip(pieces, arrays, strict=True):
-            yield word_means(layers, words, num_words)
-
-    def _pieces(self, words: Sequence[str]) -> tuple[list[str], list[int], int]:
-        """The morphemes of a sentence, the index of the word of each, and the number of words."""
-        words = [unicodedata.normalize("NFC", word).replace(" ", "") for word in words]
-        starts = list(itertools.accumulate((len(word) + 1 for word in words), initial=0))
-        tokens = list(itertools.chain.from_iterable(self._tokenizer(" ".join(words))))
-        owners = [bisect.bisect_right(starts, token.start) - 1 for token in tokens]
-        return [token.text for token in tokens], owners, len(words)
-
-
 def probes(data: Path, work: Path, model: str) -> dict[str, Any]:
     """The accuracy of parts of speech by layer: of Kaist, and of a fifth of GSD's development set.
 
@@ -106,7 +78,7 @@ def probes(data: Path, work: Path, model: str) -> dict[str, Any]:
         "Kaist": (kaist / "train.conllu", kaist / "dev.conllu"),
         "GSD": (work / "gsd_train.conllu", work / "gsd_test.conllu"),
     }
-    source = MorphemeMeans(Embedder(model, layers="all"), LanguageTokenizer(TOKENIZER))
+    source = WordMeans(Embedder(model, tokenizer="model"))
     return {
         name: probe(source, *(read_tagged(file) for file in parts)) for name, parts in files.items()
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_tf.embedding.word_means import means_of_parts
 from elmo_tf.evaluation.stored_vectors import VectorSource
 
 _MAX_PIECES = 512
@@ -63,7 +64,10 @@ class TransformerSource(VectorSource):
                 batch = order[start : start + _BATCH]
                 layers = self._layers([encoded[k].ids for k in batch])
                 for row, k in enumerate(batch):
-                    found[k] = word_means(layers[:, row], encoded[k].word_ids, len(group[k]))
+                    # `[CLS]` and the like are of no word.
+                    words = [-1 if word is None else word for word in encoded[k].word_ids]
+                    pieces = layers[:, row, : len(words)]
+                    found[k] = means_of_parts(pieces, words, len(group[k]))
             yield from found
 
     def _layers(self, sentences: Sequence[Sequence[int]]) -> np.ndarray:
@@ -73,23 +77,6 @@ class TransformerSource(VectorSource):
         for row, ids in zip(padded, sentences, strict=True):
             row[: len(ids)] = ids
         return np.stack(self._session.run(None, {"ids": padded, "lengths": lengths}))
-
-
-def word_means(layers: np.ndarray, words: Sequence[int | None], num_words: int) -> np.ndarray:
-    """The mean vector of the pieces of each word; zeros for a word without pieces.
-
-    Args:
-        layers: float (layer, piece, feature); pieces after `words` are padding.
-        words: the index of the word of each piece, or None, as of `[CLS]`.
-        num_words: number of words.
-
-    Returns:
-        float (layer, word, feature).
-    """
-    of_piece = np.array([-1 if word is None else word for word in words])
-    is_part = np.arange(num_words)[:, np.newaxis] == of_piece  # (word, piece)
-    shares = is_part / np.maximum(is_part.sum(axis=1, keepdims=True), 1)
-    return shares.astype(layers.dtype) @ layers[:, : len(words)]
 
 
 def _graph(weights: dict[str, np.ndarray], config: dict[str, Any]) -> bytes:

@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 # At the end of the path: a benchmark and a module of the tests have the same name.
@@ -14,7 +13,6 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import results
 import results_pages
 import studies
-import transformer_vectors
 
 BENCHMARKS = Path(results.__file__).parent
 FILES = {
@@ -62,14 +60,6 @@ def texts_of_halves(folder, name):
     (folder / name).write_text(FILES[name])
     halves = results.halves([str(folder / name)], folder / "halves")
     return [Path(*half).read_text() for half in halves]
-
-
-def test_vector_of_a_word_is_the_mean_over_its_pieces():
-    layers = np.arange(24, dtype=np.float32).reshape(2, 6, 2)  # (layer, piece, feature)
-    means = transformer_vectors.word_means(layers, [None, 0, 0, 2, None], num_words=3)
-    pieces = layers[:, 1:4]
-    expected = [pieces[:, :2].mean(axis=1), np.zeros((2, 2)), pieces[:, 2]]
-    np.testing.assert_array_equal(means, np.stack(expected, axis=1))
 
 
 @pytest.mark.parametrize("name", studies.STUDIES)

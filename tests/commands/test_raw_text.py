@@ -56,7 +56,9 @@ def test_neighbors_are_found_in_raw_text(command):
     options = ("--tokenize", "--sentence", "A dog sat.")
     _, found, _ = command(*call, "raw.txt", *options)
     _, expected, _ = command(*call, "text.txt", "--sentence", "A dog sat .")
-    found, expected = (json.loads(each)["occurrences"][0]["neighbors"] for each in (found, expected))
+    found, expected = (
+        json.loads(each)["occurrences"][0]["neighbors"] for each in (found, expected)
+    )
     assert [one["line"] for one in found["1"]] == [1, 3, 1, 1][: len(found["1"])]
     for one in [*found["1"], *expected["1"]]:
         del one["file"], one["line"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import Embedder
-from elmo_tf.embedding.word_means import WordMeans
+from elmo_tf.embedding.word_means import WordMeans, means_of_parts
 from elmo_tf.text.tokenizers import Token
 from vector_files import read_vectors, sentence_to_index
 
@@ -63,6 +63,7 @@ def test_a_word_has_the_mean_of_the_vectors_of_its_tokens(embedder, bilm):
         np.testing.assert_allclose(word, mean, atol=1e-6)
     assert empty.shape == (3, 0, embedder.dim)
     assert WordMeans(embedder).settings()["model"] != embedder.settings()["model"]
+    assert means_of_parts(np.ones((1, 2, 1)), [-1, 0], 1).tolist() == [[[1.0]]]  # of no word
     with pytest.raises(ValueError, match="has no tokenizer"):
         WordMeans(Embedder(bilm))
 
