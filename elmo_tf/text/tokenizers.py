@@ -74,7 +74,8 @@ class LanguageTokenizer:
         parts: list[str] = []
         for character in text:
             normal = unicodedata.normalize("NFC", "".join(parts[-1:]) + character)
-            if parts and (unicodedata.combining(character) or len(normal) == 1):
+            follows = bool(parts) and not parts[-1].isspace()
+            if follows and (unicodedata.combining(character) or len(normal) == 1):
                 parts[-1] += character
             else:
                 parts.append(character)

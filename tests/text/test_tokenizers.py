@@ -111,6 +111,8 @@ def test_words_are_aligned_with_their_tokens(tokenizers):
         ["학교", "에", "갔", "다", "."],
         [0, 0, 2, 2, 3],
     )
+    words = ["e\u0301x", "\u0301y", "z"]
+    assert align(words, tokenizers["xx"])[1] == [0, 1, 1, 2]
     across = lambda text: [[Token(text[:3], 0, 3)]]  # noqa: E731
     assert align(["a", "b", "c"], across) == (["a b"], [0])
 
