@@ -6,7 +6,7 @@ be loaded from saved Keras models.
 
 from elmo_tf.lazy import lazy_names, register_lazily
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 _HOMES = {
     "BiLM": "elmo_tf.models.bilm",
