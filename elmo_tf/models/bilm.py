@@ -314,8 +314,7 @@ class BiLM(keras.Model):
             return tf.ragged.map_flat_values(self.token_embeddings, tokens)
         # The special tokens also make an empty batch of tokens possible.
         vectors = self.encode_tokens(tf.reshape(tokens, (-1,)))[token_ids.NUM_SPECIAL_TOKENS :]
-        shape = tf.concat([tf.shape(tokens), [self.config.lstm.projection_dim]], axis=0)
-        vectors = tf.reshape(vectors, shape)
+        vectors = ops.reshape(vectors, (*ops.shape(tokens), self.config.lstm.projection_dim))
         return ops.where(is_token(tokens)[..., None], vectors, ops.zeros_like(vectors))
 
     def encode_tokens(self, tokens: tf.Tensor) -> tf.Tensor:

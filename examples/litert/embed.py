@@ -4,13 +4,13 @@
     pip install numpy ai-edge-litert
     python examples/litert/embed.py exported/1 text.txt vectors.npz
 
-The text has one tokenized sentence per line, with tokens separated by whitespace. The arrays
-`arr_0`, `arr_1` … are the vectors of its sentences, float32 (token, feature). For models that read
-bytes: all except those of ELMoForManyLangs, and those without a character CNN.
+The text has one tokenized sentence per line. The arrays `arr_0`, `arr_1` … are the vectors of its
+sentences, float32 (token, feature). For models with a character CNN over bytes.
 """
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,8 @@ def main() -> None:
     arguments = parser.parse_args()
     options = json.loads((arguments.model / "options.json").read_text("utf-8"))
     max_chars = options["char_cnn"]["max_characters_per_token"]
-    run = Interpreter(str(arguments.model / "model.tflite")).get_signature_runner()
+    file = str(arguments.model / "model.tflite")
+    run = Interpreter(file, num_threads=os.cpu_count()).get_signature_runner()
     with open(arguments.text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
         sentences = [line.split() for line in lines]
     vectors = []

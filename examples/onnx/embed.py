@@ -4,9 +4,8 @@
     pip install numpy onnxruntime
     python examples/onnx/embed.py exported/1 text.txt vectors.npz
 
-The text has one tokenized sentence per line, with tokens separated by whitespace. The arrays
-`arr_0`, `arr_1` … are the vectors of its sentences, float32 (token, feature). For models that read
-bytes: all except those of ELMoForManyLangs, and those without a character CNN.
+The text has one tokenized sentence per line. The arrays `arr_0`, `arr_1` … are the vectors of its
+sentences, float32 (token, feature). For models with a character CNN over bytes.
 """
 
 import argparse
