@@ -194,26 +194,22 @@ def test_a_file_that_another_process_writes_is_not_called_damaged(tmp_path, bilm
     assert model_digest(load_bilm(tmp_path)) == model_digest(bilm)
 
 
-def external_storage(file, name, array, secret):
-    file.create_dataset(name, array.shape, "f4", external=[(str(secret), 0, array.nbytes)])
+def external_storage(file, name, shape, secret):
+    file.create_dataset(name, shape, "f4", external=[(str(secret), 0, secret.stat().st_size)])
 
 
-def virtual_dataset(file, name, array, secret):
-    with h5py.File(secret, "w") as other:
-        other["w"] = array
-    layout = h5py.VirtualLayout(array.shape, "f4")
-    layout[...] = h5py.VirtualSource(secret, "w", array.shape)
+def virtual_dataset(file, name, shape, secret):
+    layout = h5py.VirtualLayout(shape, "f4")
+    layout[...] = h5py.VirtualSource(secret, "w", shape)
     file.create_virtual_dataset(name, layout)
 
 
-def external_link(file, name, array, secret):
-    with h5py.File(secret, "w") as other:
-        other["w"] = array
+def external_link(file, name, shape, secret):
     file[name] = h5py.ExternalLink(secret, "w")
 
 
-def link_to_external_link(file, name, array, secret):
-    external_link(file, "hidden/link", array, secret)
+def link_to_external_link(file, name, shape, secret):
+    external_link(file, "hidden/link", shape, secret)
     file[name] = h5py.SoftLink("/hidden/link")
 
 
@@ -222,11 +218,11 @@ def link_to_external_link(file, name, array, secret):
 )
 def test_numbers_of_other_files_are_not_read(tmp_path, weights, foreign):
     Published().write(tmp_path, weights)
-    secret = tmp_path / "secret"
-    secret.write_bytes(b"\0" * 100_000)
+    array = weights[Published.name]
+    checkpoint.write_hdf5(tmp_path / "secret", {"w": array})
     with h5py.File(tmp_path / "weights.hdf5", "a") as file:
         del file[Published.name]
-        foreign(file, Published.name, weights[Published.name], secret)
+        foreign(file, Published.name, array.shape, tmp_path / "secret")
 
     check_refused(tmp_path, r"` in .*weights\.hdf5 refers to another file")
 

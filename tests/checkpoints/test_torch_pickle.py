@@ -215,9 +215,6 @@ def test_files_that_are_not_state_dicts_are_refused(tmp_path):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=message):
             read_state_dict(path)
-    legacy_file(path, {"a": "text"})
-    with pytest.raises(ValueError, match="'a' in the state dict is no tensor"):
-        read_state_dict(path)
 
 
 @pytest.mark.parametrize(
