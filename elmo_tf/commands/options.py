@@ -20,12 +20,19 @@ STDIN = "/dev/stdin"  # a single hyphen on the command line
 
 
 def with_tokenizer(words: Sequence[str]) -> list[str]:
-    """The words of a call, in which `--tokenize` without the code of a language means "model"."""
-    given = []
-    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
-        is_code = _LANGUAGE.fullmatch(following) and not os.path.exists(following)
-        given += [word] if word != "--tokenize" or is_code else ["--tokenize", "model"]
-    return given
+    """The words of a call, in which `--tokenize` without the code of a language means "model".
+
+    The option comes before the other arguments: an option between positional ones is an error.
+    """
+    if "--tokenize" not in words:
+        return list(words)
+    place = words.index("--tokenize")
+    given, (code, *rest) = list(words[:place]), [*words[place + 1 :], ""]
+    if not _LANGUAGE.fullmatch(code) or os.path.exists(code):
+        code, rest = "model", [code, *rest]
+    given += rest[:-1]
+    first = 2 if given[:1] == ["task"] else 1
+    return [*given[:first], "--tokenize", code, *given[first:]]
 
 
 class WrongCallError(ValueError):

@@ -2,13 +2,14 @@
 
 import itertools
 import sys
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import PositiveFloat
 
-from elmo_tf.commands.options import STDIN, print_json
+from elmo_tf.commands.options import STDIN, TokenizerName, print_json
 
 
 def query(
@@ -25,40 +26,64 @@ def query(
     model: str = "elmo",
     output: tuple[str, ...] = ("elmo",),
     signature: str | None = None,
+    tokenizer: TokenizerName = None,
     timeout: PositiveFloat = 60.0,
 ) -> None:
     """Request the vectors of sentences from a model server.
+
+    With --tokenize, the server tokenizes the raw text (elmo-tf serve, if its model names the
+    tokenizer); with --tokenize CODE, this command does.
 
     Args:
         address: host:port or grpcs://host:port of the server's gRPC.
         model: name of the model.
         output: elmo, default (sentence vectors), word_emb, …; several are allowed.
-        signature: signature; by default serving_default.
+        signature: signature; by default serving_default, or with --tokenize text.
         timeout: seconds; for sentences from stdin, per sentence.
     """
-    from elmo_tf.saved_models.client import Client
+    import grpc
+
+    from elmo_tf.saved_models.client import Client, ServerError
     from elmo_tf.text.counting import KnownText, reported_sentences
     from elmo_tf.text.reading import sentence_lines
+    from elmo_tf.text.tokenizers import tokenized, tokenizer_of
 
     outputs = output or ("elmo",)
+    if tokenizer == "model":
+        signature = signature or "text"
+    split = None if tokenizer == "model" else tokenizer_of(tokenizer, None)
+
+    def prepared(texts: Iterable[str]) -> Iterable[Any]:
+        if split is not None:
+            return ([t.text for part in tokenized(text, split) for t in part] for text in texts)
+        return texts if tokenizer else reported_sentences(texts, KnownText())
+
+    def predict(given: Sequence[Any]) -> dict[str, Any]:
+        try:
+            return client.predict(given, outputs, signature)
+        except ServerError as error:
+            if tokenizer != "model" or error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            raise ValueError(
+                f"{address} does not tokenize raw text for {model} (it has no signature "
+                f"{signature}). Pass the code of the tokenizer, such as --tokenize en."
+            ) from None
+
     with Client(address, model, timeout) as client, ThreadPoolExecutor() as pool:
         if sentences not in ((), (STDIN,)):
-            sentences = list(reported_sentences(sentences, KnownText()))
-            answer = client.predict(sentences, outputs, signature)
-            print_json(_jsonable(answer))
+            print_json(_jsonable(predict(list(prepared(sentences)))))
             return
 
-        def ask(line: str) -> dict[str, Any]:
-            answer = client.predict([line], outputs, signature)
-            return {name: array[0] for name, array in answer.items()}
+        def ask(line: Any) -> dict[str, Any]:
+            return {name: values[0] for name, values in _jsonable(predict([line])).items()}
 
         lines = (line.rstrip("\r\n") for line in sentence_lines(sys.stdin.buffer))
-        lines = reported_sentences(lines, KnownText())
+        lines = iter(prepared(lines))
         # Typed lines are answered one by one; piped lines are sent together, which is faster.
         size = 1 if sys.stdin.isatty() else 64
         while group := list(itertools.islice(lines, size)):
             for answer in pool.map(ask, group):
-                print_json(_jsonable(answer))
+                print_json(answer)
                 sys.stdout.flush()
 
 

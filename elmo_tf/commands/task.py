@@ -12,6 +12,7 @@ from elmo_tf.commands.options import (
     Overwrite,
     ResultFormat,
     TokenColumn,
+    TokenizerName,
     WrongCallError,
     markdown_table,
     percent,
@@ -47,6 +48,7 @@ def evaluate(
     *,
     others: _Others = (),
     output: str | None = None,
+    tokenizer: TokenizerName = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Evaluate a task model on labeled files.
@@ -56,7 +58,7 @@ def evaluate(
     """
     from elmo_tf.trainers.tasks.predict import evaluate_task
 
-    print_json(evaluate_task((workdir, *others), files, output=output, overwrite=overwrite))
+    print_json(evaluate_task((workdir, *others), files, output, overwrite, tokenizer))
 
 
 def predict(
@@ -69,12 +71,14 @@ def predict(
     input_format: InputFormat = None,
     token_column: TokenColumn = None,
     probabilities: bool = False,
+    tokenizer: TokenizerName = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write the labels that a task model predicts for a file.
 
     Args:
-        input: one tokenized sentence per line, or a file of the task, whose labels are ignored
+        input: one sentence per line, tokenized or, after training with --tokenize, raw; or a file
+            of the task, whose labels are ignored
             (sst: text; classify: .csv, .tsv, .jsonl or text; snli: JSON lines, .tsv or .csv; squad:
             JSON; srl: also columns with roles; coref: columns, or text with an empty line between
             documents).
@@ -91,6 +95,7 @@ def predict(
         token_column=token_column,
         probabilities=probabilities,
         overwrite=overwrite,
+        tokenizer=tokenizer,
     )
     print_json({"output": output, "examples": num_examples})
 

@@ -35,17 +35,19 @@ class _Settings(NamedTuple):
     elmo_dropout: float = 0.0
 
 
-_COLUMNS = ("format", "token_column", "tag_column")
+_COLUMNS = ("format", "token_column", "tag_column", "tokenizer")
 _LABELS = ("metric", "class_weight")
 # Those of each task of `registry.TASKS`.
 _TASKS = {
     "ner": _Settings(("crf",), (*_COLUMNS, "scheme")),
     "pos": _Settings(("crf",), _COLUMNS),
     "sst": _Settings(("bcn", "bilstm"), ("phrases", "binary", *_LABELS)),
-    "snli": _Settings(("esim",), _LABELS),
-    "classify": _Settings(("bcn", "bilstm"), ("text_column", "label_column", *_LABELS)),
+    "snli": _Settings(("esim",), ("tokenizer", *_LABELS)),
+    "classify": _Settings(
+        ("bcn", "bilstm"), ("text_column", "label_column", "tokenizer", *_LABELS)
+    ),
     "squad": _Settings(("bidaf",), ("max_tokens",), 0.5),
-    "srl": _Settings(("srl",), ("max_tokens",), 0.1),
+    "srl": _Settings(("srl",), ("max_tokens", "tokenizer"), 0.1),
     "coref": _Settings(("coref",), ("window",), 0.5),
 }
 _MODELS = dict.fromkeys(model for task in _TASKS.values() for model in task.models)
@@ -114,6 +116,9 @@ class TaskConfig(RunSettings):
         text_column: classify: name of the text column, or its number, counted from 1.
         label_column: classify: name of the label column, or its number, counted from 1; if both
             columns are numbers, the file has no header.
+        tokenizer: ner, pos, snli, classify and srl: split raw text by the tokenizer of this code,
+            such as en or ko-morph; without a code, by that of the biLM. Labeled words stay whole:
+            the layers of a word are the mean over its tokens.
         metric: sst, snli and classify: score that selects the best epoch; by default accuracy.
         class_weight: sst, snli and classify: weight the loss of examples; balanced: inversely
             proportional to the frequency of their label.
@@ -177,6 +182,7 @@ class TaskConfig(RunSettings):
     binary: bool = False
     text_column: _Column = "text"
     label_column: _Column = "label"
+    tokenizer: Annotated[Text | None, Parameter(name="--tokenize")] = None
     metric: Literal["accuracy", "f1_macro"] | None = None
     class_weight: Literal["balanced"] | None = None
     max_tokens: Count | None = None

@@ -1,5 +1,6 @@
 """The tasks by name, and their trained models in work directories."""
 
+import dataclasses
 import os
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -32,13 +33,16 @@ TASKS: Mapping[str, type[Task]] = {
 }
 
 
-def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskModel | Ensemble:
+def load_task(
+    workdir: str | os.PathLike, *others: str | os.PathLike, tokenizer: str | None = None
+) -> TaskModel | Ensemble:
     """Loads the best model of a work directory of `train_task`, to predict or to train further.
 
     Args:
         workdir: the work directory.
         *others: further work directories. With them, the result is an `Ensemble`, whose members
             share one biLM in memory.
+        tokenizer: replaces the recorded one, see `TaskModel`. None keeps it.
 
     Raises:
         FileNotFoundError: a directory has no model.
@@ -55,6 +59,10 @@ def load_task(workdir: str | os.PathLike, *others: str | os.PathLike) -> TaskMod
     if config.task == "ner":  # models of version 0.4 do not have this setting
         for model in models:
             model.settings["output_scheme"] = config.scheme
+    if tokenizer is not None:
+        dataclasses.replace(config, tokenizer=tokenizer)  # checks that the task has one
+        for model in models:
+            model.tokenizer = tokenizer
     return Ensemble(models, list(map(os.fspath, workdirs))) if others else models[0]
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import keras
 from absl import logging
 
+from elmo_tf.logs import progress_over
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.batches import Batches, Layers
@@ -16,6 +17,7 @@ from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.reading import read_word_vectors
 from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.text_model import tokens_of
 from elmo_tf.tasks.token_vectors import CharacterEmbedding, WordEmbedding, word_counts
 from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import FileSentence, is_utf_8, sentence_reader
@@ -67,6 +69,25 @@ class Task(abc.ABC):
         and `token_column` see `sentence_reader`.
         """
         return file_sentences(path, format, token_column)
+
+    def tokenized(
+        self, examples: Sequence[Any], model: Any, tokenizer: str | None
+    ) -> Sequence[Any]:
+        """The examples with the tokens of their raw texts; labeled words are unchanged.
+
+        `model`: a model of the task, or its class.
+        """
+        if tokenizer is None or model.labels_words:
+            return examples
+        return [
+            example._replace(
+                **{
+                    name: tokens_of(" ".join(getattr(example, name)), tokenizer)
+                    for name in model.texts
+                }
+            )
+            for example in progress_over(examples, len(examples), "tokenizing", "examples")
+        ]
 
     def for_training(self, examples: list[Any], config: TaskConfig) -> list[Any]:
         """The examples whose first text is not too long. Logs the number of those left out."""
@@ -152,7 +173,7 @@ class Task(abc.ABC):
         given = {"units": config.units, "dropout": config.dropout}
         given = {name: value for name, value in given.items() if value is not None}
         options = dict(map(_parsed_option, config.model_options))
-        return {**given, **options, "placement": config.placement}
+        return {**given, **options, "placement": config.placement, "tokenizer": config.tokenizer}
 
     # Predictions ─► scores and output files.
 

@@ -36,6 +36,10 @@ class TaskModel(TextModel):
 
     Args:
         embeddings, elmo, placement: see `TokenVectors`.
+        tokenizer: the code of a tokenizer that splits raw texts, such as "en", or "model", that of
+            the biLM: strings then are raw texts, except in a graph. In a model that labels tokens,
+            strings are split at whitespace, and the layers of a word are the mean over its tokens.
+            None splits at whitespace. Defaults to None.
 
     Call arguments:
         inputs: a batch of texts, as `BiLM` accepts strings: sentences, lists of tokens, or string
@@ -152,6 +156,7 @@ class TaskModel(TextModel):
         return {
             **super().get_config(),
             **self.settings,
+            "tokenizer": self.tokenizer,
             **{name: token_vectors[name] for name in ("embeddings", "elmo", "placement")},
         }
 
@@ -249,6 +254,7 @@ class Ensemble:
         first = self.members[0]
         self.texts, self.features, self.labels = first.texts, first.features, first.labels
         self.listed, self.bilm_digest = first.listed, first.bilm_digest
+        self.tokenizer, self.labels_words = first.tokenizer, first.labels_words
         self.named_inputs, self.with_layers = first.named_inputs, first.with_layers
         self.as_graph, self.as_lists = first.as_graph, first.as_lists
         for name, member in zip(names, self.members, strict=True):
@@ -283,7 +289,7 @@ class Ensemble:
 def _common(member: TaskModel) -> tuple[Any, ...]:
     """What the members of an ensemble have in common, such as the length of an answer."""
     settings = {name: member.settings[name] for name in member.shared_settings}
-    inputs = *member.texts, *member.features
+    inputs = *member.texts, *member.features, member.tokenizer
     return inputs, member.listed, member.labels, member.bilm_digest, settings
 
 

@@ -1,6 +1,8 @@
 """Texts ─► inputs of task models, and `fit`, `evaluate` and `predict`."""
 
 import abc
+import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -8,6 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.characters import string_tensor
@@ -20,7 +24,9 @@ from elmo_tf.text.inputs import (
     is_token,
     list_of_column,
     token_batch,
+    token_lists,
 )
+from elmo_tf.text.tokenizers import tokenized, tokenizer_code, tokenizer_of
 
 NO_TAG = -1  # of padding, in `y` of models that label tokens
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
@@ -34,19 +40,44 @@ class TextModel(keras.Model, abc.ABC):
 
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
     features: ClassVar[dict[str, tf.TensorSpec]] = {}
+    # Whether the model labels words, which keep their place: a word's layers are those of its
+    # tokens, averaged. Other texts are replaced by their tokens.
+    labels_words: ClassVar[bool] = False
 
     def __init__(
-        self, embeddings: Sequence[keras.layers.Layer], elmo: Elmo | None, placement: str, **kwargs
+        self,
+        embeddings: Sequence[keras.layers.Layer],
+        elmo: Elmo | None,
+        placement: str,
+        tokenizer: str | None = None,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self.token_vectors = TokenVectors(
             embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
         )
+        self.tokenizer = tokenizer
 
     @property
     def elmo(self) -> Elmo | None:
         """The `Elmo`, or None."""
         return self.token_vectors.elmo
+
+    @property
+    def tokenizer(self) -> str | None:
+        """The code of the tokenizer of raw text. May be set; "model" is that of the biLM."""
+        return self._tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, code: str | None) -> None:
+        code = tokenizer_code(code, self.elmo and self.elmo.bilm.config.tokenizer)
+        if code is not None and self.labels_words:
+            if self.elmo is None:  # nothing is tokenized
+                code = None
+            elif self.elmo.trainable_bilm:
+                message = "A model that labels words and has a `tokenizer` needs a frozen biLM."
+                raise ValueError(message)
+        self._tokenizer, self._word_means = code, None
 
     @abc.abstractmethod
     def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
@@ -75,9 +106,10 @@ class TextModel(keras.Model, abc.ABC):
                 f"their layers, {self.layers_name(self.texts[0])}. Received: {', '.join(named)}."
             )
         for name in self.texts:
-            named[name] = self._tokens(named[name])
+            named[name] = self._tokens(self._tokenized(named[name]))
         for name, spec in self.features.items():
             named[name] = _feature(name, named[name], spec)
+        self._add_layers(named)
         sizes = {named[text].shape[0] for text in self.texts} - {None}
         if len(sizes) > 1:
             raise ValueError(
@@ -98,6 +130,36 @@ class TextModel(keras.Model, abc.ABC):
                 f"Received: {inputs!r:.80}."
             )
         return dict(zip(needed, inputs, strict=True))
+
+    def _tokenized(self, texts: Any) -> Any:
+        """Raw texts as lists of tokens. Tokens, and strings of a graph, are unchanged."""
+        if self.tokenizer is None or self.labels_words or isinstance(texts, keras.KerasTensor):
+            return texts
+        if tf.is_tensor(texts) and (texts.shape.rank != 1 or tf.is_symbolic_tensor(texts)):
+            return texts
+        texts = token_lists(texts, "inputs", keep_text=True)
+        return [
+            tokens_of(text, self.tokenizer) if isinstance(text, str) else text for text in texts
+        ]
+
+    def _add_layers(self, named: dict[str, Any]) -> None:
+        """Adds the layers of words, which are means over their tokens."""
+        name = self.layers_name(self.texts[0])
+        if self.tokenizer is None or not self.labels_words or self.elmo is None or name in named:
+            return
+        words = named[self.texts[0]]
+        if isinstance(words, keras.KerasTensor) or tf.is_symbolic_tensor(words):
+            raise ValueError(
+                f"In a graph, a model that tokenizes the words that it labels needs {name!r}."
+            )
+        if self._word_means is None:
+            embedder = Embedder(self.elmo.bilm, "all", tokenizer=self.tokenizer)
+            self._word_means = WordMeans(embedder)
+        num_rows, num_words = words.shape
+        layers = np.zeros((num_rows, self.elmo.num_layers, num_words, self.elmo.dim), np.float32)
+        for row, array in zip(layers, self._word_means.embed(token_lists(words)), strict=True):
+            row[:, : array.shape[1]] = array
+        named[name] = tf.constant(layers)
 
     def _tokens(self, inputs: Any) -> Any:
         """A text as string (batch, token)."""
@@ -235,11 +297,21 @@ class TextModel(keras.Model, abc.ABC):
         """The arguments for Keras."""
         if not _is_array(x):
             return x, y, sample_weight
-        x = {name: _as_tensor(values, name) for name, values in self._by_name(x).items()}
+        x = self._by_name(x) if self.tokenizer is None else self.named_inputs(x)
+        x = {name: _as_tensor(values, name) for name, values in x.items()}
         y = None if y is None else self.targets(_as_tensor(y, "y"))
         if sample_weight is not None:
             sample_weight = _as_tensor(sample_weight, "sample_weight")
         return x, y, sample_weight
+
+
+def tokens_of(text: str, tokenizer: str) -> list[str]:
+    """The tokens of a raw text, without the limits of its sentences."""
+    sentences = tokenized(text, _tokenizer_of(tokenizer, None))
+    return [token.text for token in itertools.chain.from_iterable(sentences)]
+
+
+_tokenizer_of = functools.lru_cache(tokenizer_of)  # loading one may take a second
 
 
 def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:

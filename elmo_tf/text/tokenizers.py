@@ -274,13 +274,24 @@ def _record_of(file: str | os.PathLike) -> Path:
 def tokenizer_of(tokenizer: str | Tokenizer | None, of_model: str | None) -> Tokenizer | None:
     """The tokenizer that an argument names; None for one that splits at whitespace.
 
+    Arguments and errors: see `tokenizer_code`. There may be no such tokenizer.
+    """
+    tokenizer = tokenizer_code(tokenizer, of_model)
+    return LanguageTokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+
+
+def tokenizer_code(
+    tokenizer: str | Tokenizer | None, of_model: str | None
+) -> str | Tokenizer | None:
+    """The code of the tokenizer that an argument names; None for one that splits at whitespace.
+
     Args:
         tokenizer: None or "whitespace"; the code of a language, see `LanguageTokenizer`; "model",
             the tokenizer of the model's training text; or a function, which is returned.
         of_model: the name of that tokenizer, `BiLMConfig.tokenizer`.
 
     Raises:
-        ValueError: there is no such tokenizer, or the model does not name one.
+        ValueError: the model does not name one.
     """
     if tokenizer == "model":
         if of_model is None:
@@ -289,9 +300,7 @@ def tokenizer_of(tokenizer: str | Tokenizer | None, of_model: str | None) -> Tok
                 "options.json). Pass the code of its language, such as en."
             )
         tokenizer = of_model
-    if tokenizer == "whitespace":
-        return None
-    return LanguageTokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+    return None if tokenizer == "whitespace" else tokenizer
 
 
 def token_sentences(texts: Iterable[str], tokenizer: Tokenizer | None) -> Iterator[list[str]]:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from elmo_tf.checkpoints.formats import OPTIONS_FILE
+from elmo_tf.files import write_json
+from elmo_tf.models.bilm import BiLM
 from elmo_tf.saved_models.exporting.export import (
     new_version,
     warn_of_layer_norm,
@@ -22,9 +25,11 @@ from elmo_tf.saved_models.exporting.verify import (
     token_inputs,
 )
 from elmo_tf.tasks import CoreferenceModel, Ensemble, PropositionTagger, SRLTagger, TaskModel
-from elmo_tf.text.inputs import checked, is_token, row_lengths, split_tokens
+from elmo_tf.text.inputs import checked, count_tokens, is_token, row_lengths, split_tokens
 
 LABELS_FILE = "labels.txt"
+PARTS = tf.TensorSpec((None, None), tf.string, name="parts")
+OWNERS = tf.TensorSpec((None, None), tf.int32, name="owners")
 _PREDICATE = tf.TensorSpec((None,), tf.int32, name="predicate")
 
 
@@ -39,7 +44,8 @@ def export_task(
 
     The SavedModel includes the biLM: it maps strings to labels and probabilities. It is loaded in
     Python and in a session, as a server does, and compared with the live model; the folder appears
-    only if they agree. `assets/labels.txt` contains the labels.
+    only if they agree. `assets/labels.txt` contains the labels, and `assets/options.json` the code
+    of the tokenizer, with which the embedded server reads raw text.
 
     Args:
         model: a `TaskModel`, an `Ensemble` or a `PropositionTagger`.
@@ -57,6 +63,8 @@ def export_task(
         if first.elmo is not None:
             warn_of_layer_norm(first.elmo)
         with tempfile.TemporaryDirectory() as assets:
+            if first.tokenizer is not None:
+                write_json(Path(assets, OPTIONS_FILE), {"tokenizer": first.tokenizer})
             if first.labels:
                 labels = "".join(f"{label}\n" for label in first.output_labels)
                 Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
@@ -75,7 +83,8 @@ class ExportedTask(tf.train.Checkpoint):
     (batch,). A model of two texts takes both in one string, separated by a tab, or separately by
     the signature `pair`, such as `premise` and `hypothesis`. A string for an `SRLTagger` begins
     with the index of the predicate, from 0; the signature `roles` takes it separately. A string for
-    a `CoreferenceModel` is a document with one sentence per line. The outputs are those of
+    a `CoreferenceModel` is a document with one sentence per line. A tagger of words with a
+    tokenizer has only the signature of `_of_words`. The outputs are those of
     `TaskModel.predictions`; outputs of documents are padded with -1. For a
     `PropositionTagger`, the signature `propositions` takes plain sentences and has the outputs of
     its `predictions`; the others are those of its `SRLTagger`.
@@ -107,6 +116,8 @@ class ExportedTask(tf.train.Checkpoint):
             signatures = _of_predicates(models[0])
             if isinstance(model, PropositionTagger):
                 signatures["propositions"] = _of_plain_sentences(model)
+        elif members[0].labels_words and members[0].tokenizer is not None:
+            signatures = _of_words(model, members[0].elmo.bilm)
         else:
             signatures = _of_pairs(model) if len(model.texts) > 1 else _of_sentences(model)
         signatures["serving_default"] = signatures["default"]
@@ -140,6 +151,25 @@ def _of_sentences(model: TaskModel) -> dict[str, _Signature]:
         "default": _of_strings(model.predictions, EXAMPLES),
         "tokens": _Signature(of_tokens, token_inputs()),
     }
+
+
+def _of_words(model: TaskModel, bilm: BiLM) -> dict[str, _Signature]:
+    """`default` with words, their tokens `parts`, and `owners`, the index of the word of each."""
+
+    @tf.function(input_signature=[TOKENS, SEQUENCE_LEN, PARTS, OWNERS], autograph=False)
+    def of_words(tokens, sequence_len, parts, owners):
+        lengths = row_lengths(is_token(tokens), sequence_len)
+        words = tf.where(tf.sequence_mask(lengths, tf.shape(tokens)[1]), tokens, "")
+        layers = bilm(parts, lengths=count_tokens(is_token(parts)))["layers"]
+        owners = tf.where(is_token(parts), owners, -1)
+        is_part = tf.one_hot(owners, tf.shape(tokens)[1], axis=1)  # (batch, word, part)
+        shares = tf.math.divide_no_nan(is_part, tf.reduce_sum(is_part, axis=2, keepdims=True))
+        means = tf.einsum("bwp,blpf->blwf", shares, layers)
+        return model.predictions({"tokens": words, "layers": means})
+
+    words = token_inputs()
+    owners = tf.repeat(tf.range(tf.shape(words["tokens"])[1])[tf.newaxis], len(EXAMPLES), axis=0)
+    return {"default": _Signature(of_words, {**words, "parts": words["tokens"], "owners": owners})}
 
 
 def _of_pairs(model: TaskModel) -> dict[str, _Signature]:

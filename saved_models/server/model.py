@@ -28,6 +28,7 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 from elmo_tf.processors import num_cores
 from elmo_tf.saved_models.exporting.export import read_warmup, versions_in
 from elmo_tf.saved_models.exporting.layer import register_operations
+from elmo_tf.saved_models.messages import LENGTHS
 from elmo_tf.saved_models.server.batching import (
     Batcher,
     Call,
@@ -37,6 +38,7 @@ from elmo_tf.saved_models.server.batching import (
     status_of,
     unavailable,
 )
+from elmo_tf.saved_models.server.raw_text import BASE, TEXT, RawText
 
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
 _POLL_SECONDS = 1.0  # between checks for new versions
@@ -198,6 +200,7 @@ class LoadedVersion:
         # On two cores, splitting short operations costs more than it saves.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+        self._raw_text: RawText | None = None
         self._batcher = Batcher(self.run, limits.max_batch_size)
         try:
             register_operations(path)
@@ -212,6 +215,9 @@ class LoadedVersion:
                 for name, signature in meta_graph.signature_def.items()
                 if signature.method_name
             }
+            self._raw_text = RawText.of_version(path, self.signatures)
+            if self._raw_text is not None:
+                self.signatures[TEXT] = self._raw_text.signature
             for request in read_warmup(path):
                 self.answer(request)
             self._limits = limits
@@ -268,6 +274,11 @@ class LoadedVersion:
         for alias in set(aliases) - set(signature.outputs):
             names = ", ".join(sorted(signature.outputs))
             raise invalid(f"The signature {name} has no output {alias}. Outputs: {names}")
+        if name == TEXT and self._raw_text is not None:
+            inputs, found = self._raw_text.tokenized(inputs["strings"])
+            wanted = [alias for alias in aliases if alias not in found] or [LENGTHS]
+            outputs = found | self.predict(BASE, inputs, wanted, arrays)
+            return {alias: outputs[alias] for alias in aliases}
         num_tokens = self._limits.check_tokens(signature, inputs)
         call = Call(name, signature, inputs, aliases, num_tokens, arrays or futures.Future())
         outputs = zip(aliases, self._batcher.run(call), strict=True)

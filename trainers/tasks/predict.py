@@ -38,6 +38,7 @@ def evaluate_task(
     files: str | os.PathLike | Sequence[str | os.PathLike],
     output: str | os.PathLike | None = None,
     overwrite: bool = False,
+    tokenizer: str | None = None,
 ) -> dict[str, Any]:
     """Scores the best model of a work directory on labeled files.
 
@@ -47,7 +48,8 @@ def evaluate_task(
     Args:
         workdir: the work directory of `train_task`, or several for an `Ensemble`.
         files: one or several labeled files, in the format of the training files.
-        output, overwrite: see `predict_task`; without an output, predictions are not written.
+        output, overwrite, tokenizer: see `predict_task`; without an output, predictions are not
+            written.
 
     Returns:
         The scores of the task, see `Task.scores`.
@@ -61,7 +63,7 @@ def evaluate_task(
     finds_predicates = config.task == "srl" and all(map(has_predicate_tagger, workdirs))
     if output is not None:
         refuse_file(output, overwrite)
-    model = load_task(*workdirs)
+    model = load_task(*workdirs, tokenizer=tokenizer)
     predicted = predict_examples(task, model, examples)
     scores = task.scores([task.gold(example) for example in examples], predicted)
     outputs = task.outputs(examples, predicted)
@@ -87,6 +89,7 @@ def predict_task(
     token_column: int | None = None,
     probabilities: bool = False,
     overwrite: bool = False,
+    tokenizer: str | None = None,
 ) -> int:
     """Writes the predictions of the best model of a work directory for a file.
 
@@ -95,7 +98,8 @@ def predict_task(
 
     Args:
         workdir: see `evaluate_task`.
-        input: text (one tokenized sentence per line) or CoNLL columns; see `Task.read_inputs`.
+        input: text (a sentence per line; raw for a model that has a tokenizer, else tokenized) or
+            CoNLL columns; see `Task.read_inputs`.
         output: the file to write.
         format: "text", "conll", "conllu" or "fasta". None: by the name of the input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
@@ -103,6 +107,7 @@ def predict_task(
         probabilities: whether to write JSON lines with the texts, the label and the probability of
             each label; only for tasks with one label per example. Defaults to False.
         overwrite: whether to replace an existing output file. Defaults to False.
+        tokenizer: replaces that of the training run, see `TaskModel`. Defaults to None.
 
     Returns:
         The number of examples; for "srl" that of propositions.
@@ -122,11 +127,12 @@ def predict_task(
     if (format or format_of(input)) in TOKEN_COLUMNS:
         columns = format or config.format, token_column or config.token_column
     examples = task.read_inputs(input, config, *columns)
-    texts = (text for example in examples for text in task.texts(example))
-    collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
+    model = load_task(*workdirs, tokenizer=tokenizer)
+    if model.tokenizer is None:
+        texts = (text for example in examples for text in task.texts(example))
+        collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
     if config.task == "srl":
         examples = _with_found_predicates(workdirs, examples)
-    model = load_task(*workdirs)
     lines = None
     if probabilities:
         lines = functools.partial(_lines_with_probabilities, task, _TEXTS[config.task])
@@ -179,7 +185,8 @@ def predict_examples(
     predict: Callable[..., list[Any]] | None = None,
 ) -> list[Any]:
     """The predictions for all examples, in their order, by `Task.predict` or another function."""
-    batches = task.batches(model, examples, _BATCH_SIZE)
+    tokenized = task.tokenized(examples, model, model.tokenizer)
+    batches = task.batches(model, tokenized, _BATCH_SIZE)
     return predict_batches(predict or task.predict, model, batches, examples, shown=True)
 
 

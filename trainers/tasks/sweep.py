@@ -12,7 +12,7 @@ from absl import logging
 
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.registry import TASKS
-from elmo_tf.trainers.tasks.training import train_model
+from elmo_tf.trainers.tasks.training import train_model, with_tokenizer_code
 
 
 def sweep_task(
@@ -42,7 +42,7 @@ def sweep_task(
         raise ValueError(
             "A sweep compares with and without ELMo: it needs `elmo` and a `placement`."
         )
-    configs = []
+    config, configs = with_tokenizer_code(config), []
     seeds = range(config.seed, config.seed + num_seeds)
     for share, seed, has_elmo in itertools.product(shares, seeds, (False, True)):
         folder = f"share_{share:g}_seed_{seed}_{'with' if has_elmo else 'without'}_elmo"

@@ -16,9 +16,10 @@ import keras
 import numpy as np
 from absl import logging
 
-from elmo_tf.checkpoints.load import load_bilm
+from elmo_tf.checkpoints.load import load_bilm, load_config
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
+from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.files import atomic_file
 from elmo_tf.logs import progress
 from elmo_tf.models.copies import model_digest
@@ -29,6 +30,7 @@ from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.semantic_roles.predicates import PredicateTagging
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.tokenizers import tokenizer_code
 from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.tasks.predict import predict_batches
 from elmo_tf.trainers.workdir import WorkDirectory
@@ -74,6 +76,7 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 
 def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     """Trains the model of one task, see `train_task`."""
+    config = with_tokenizer_code(config)
     results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
     workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
@@ -111,7 +114,9 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         layers = None
         if bilm is not None and not config.fine_tune:
             distinct = distinct_texts(map(task.texts, (*all_examples, *dev_examples)))
-            layers = distinct, StoredLayers(Embedder(bilm, "all", config.precision), [*distinct])
+            words = config.tokenizer if model.labels_words else None
+            embedder = Embedder(bilm, "all", config.precision, tokenizer=words)
+            layers = distinct, StoredLayers(WordMeans(embedder) if words else embedder, [*distinct])
         train = task.training_batches(model, examples, config, layers)
         dev = task.batches(model, dev_examples, config.batch_size, layers)
         state = _State(workdir.path, model, average)
@@ -138,11 +143,24 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         return _finish(workdir, metric, record)
 
 
+def with_tokenizer_code(config: TaskConfig) -> TaskConfig:
+    """The settings with the code of the biLM's tokenizer in place of "model"."""
+    if config.tokenizer != "model":
+        return config
+    if config.elmo is None:
+        raise ValueError("Without `elmo`, `tokenizer` (--tokenize) must be a code, such as en.")
+    code = tokenizer_code(config.tokenizer, load_config(config.elmo).tokenizer)
+    return dataclasses.replace(config, tokenizer=code)
+
+
 def _read_examples(
     config: TaskConfig, task: Task
 ) -> tuple[list[Any], Sequence[Any], list[Any], list[str]]:
     """All training examples, the share to train on, the held-out examples, and the labels."""
-    examples = task.read(config.train, config)
+    split = functools.partial(
+        task.tokenized, model=task.models[config.model], tokenizer=config.tokenizer
+    )
+    examples = split(task.read(config.train, config))
     labels = task.labels(examples)
     kept = task.for_training(examples, config)
     if not kept:
@@ -155,7 +173,7 @@ def _read_examples(
     for file in set(map(os.path.realpath, config.train)) & set(map(os.path.realpath, config.dev)):
         logging.warning("%s is a file of `train` and of `dev`: scores will be too high.", file)
     train = _sample(kept, config.share, config.seed)
-    dev = task.read(config.dev, config, known=labels)
+    dev = split(task.read(config.dev, config, known=labels))
     logging.info(
         "%s training examples, %s held-out examples, %s labels.",
         *(f"{len(part):,}" for part in (train, dev, labels)),

@@ -46,6 +46,7 @@ class Tagger(LabelModel):
     """
 
     listed = ("tags", "sequence_len")
+    labels_words = True
     lowest_target = NO_TAG
     constraints: TagConstraints | None = None
 
