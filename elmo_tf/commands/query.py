@@ -46,7 +46,7 @@ def query(
     from elmo_tf.saved_models.client import Client, ServerError
     from elmo_tf.text.counting import KnownText, reported_sentences
     from elmo_tf.text.reading import sentence_lines
-    from elmo_tf.text.tokenizers import tokenized, tokenizer_of
+    from elmo_tf.text.tokenizers import token_sentences, tokenizer_of
 
     outputs = output or ("elmo",)
     if tokenizer == "model":
@@ -55,7 +55,7 @@ def query(
 
     def prepared(texts: Iterable[str]) -> Iterable[Any]:
         if split is not None:
-            return ([t.text for part in tokenized(text, split) for t in part] for text in texts)
+            return (list(itertools.chain(*token_sentences([text], split))) for text in texts)
         return texts if tokenizer else reported_sentences(texts, KnownText())
 
     def predict(given: Sequence[Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from elmo_tf.text.inputs import (
     token_batch,
     token_lists,
 )
-from elmo_tf.text.tokenizers import tokenized, tokenizer_code, tokenizer_of
+from elmo_tf.text.tokenizers import token_sentences, tokenizer_code, tokenizer_of
 
 NO_TAG = -1  # of padding, in `y` of models that label tokens
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
@@ -307,8 +307,8 @@ class TextModel(keras.Model, abc.ABC):
 
 def tokens_of(text: str, tokenizer: str) -> list[str]:
     """The tokens of a raw text, without the limits of its sentences."""
-    sentences = tokenized(text, _tokenizer_of(tokenizer, None))
-    return [token.text for token in itertools.chain.from_iterable(sentences)]
+    sentences = token_sentences([text], _tokenizer_of(tokenizer, None))
+    return list(itertools.chain.from_iterable(sentences))
 
 
 _tokenizer_of = functools.lru_cache(tokenizer_of)  # loading one may take a second

@@ -1,7 +1,7 @@
 // The nearest tokens of a token in a second sentence, and a heat map of the first, for each layer.
 
 import { color, element, formatted, ranking, section, tokenButton, tokenElement } from "./elements.js";
-import { predict, split } from "./server.js";
+import { orRaw, predict, split } from "./server.js";
 
 const MAX_TOKENS = 100;
 const MAX_NUMBERED = 16; // tokens; longer sentences have cells that are too small for numbers
@@ -29,9 +29,8 @@ export const bilm = {
     token: 6,
   },
 
-  async show({ model, texts, choice, choose, signal }) {
-    const [first, second] = [split(texts.first), split(texts.second)];
-    const layers = await embed(model, first, second, signal);
+  async show({ model, signatures, texts, choice, choose, signal }) {
+    const { first, second, layers } = await embed(model, signatures, texts, signal);
     const chosen = choice in first ? choice : sharedToken(first, second);
     const buttons = first.map((_, position) => element("li", {},
       tokenButton(first, position, position === chosen, position === chosen, choose)));
@@ -55,17 +54,15 @@ export const bilm = {
   },
 };
 
-/** Returns [{name, note, first, second}, …]: per layer, the vectors of both sentences. */
-async function embed(model, first, second, signal) {
-  const width = Math.max(first.length, second.length);
-  const padded = (tokens) => [...tokens, ...Array(width - tokens.length).fill("")];
-  const inputs = {
-    tokens: [padded(first), padded(second)],
-    sequence_len: [first.length, second.length],
-  };
-  const outputs = await predict(model, "tokens", inputs, signal);
+/** Returns {first, second, layers: [{name, note, first, second}, …]}: tokens, and their vectors. */
+async function embed(model, signatures, texts, signal) {
+  const strings = [texts.first, texts.second];
+  const outputs = await predict(model, orRaw(signatures, "default"), { strings }, signal);
+  const [first, second] = outputs.tokens
+    ? outputs.tokens.map((tokens, row) => tokens.slice(0, outputs.sequence_len[row]))
+    : strings.map(split);
   const names = Object.keys(outputs).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-  return LAYERS.flatMap(([pattern, note]) =>
+  const layers = LAYERS.flatMap(([pattern, note]) =>
     names.filter((name) => pattern.test(name)).map((name) => ({
       name,
       note,
@@ -73,6 +70,7 @@ async function embed(model, first, second, signal) {
       second: outputs[name][1].slice(0, second.length).map(unit),
     })),
   );
+  return { first, second, layers };
 }
 
 /** Returns the position of the longest shared token, or 0. */

@@ -55,9 +55,9 @@ async function restoreState() {
   byId("form").hidden = true;
   signatures = await signaturesOf(model, running.signal);
   view = VIEWS.find(({ signature, inputs, outputs }) => {
-    const has = signatures[signature];
-    const hasAll = (part, names) => names.every((name) => name in has[part]);
-    return has && hasAll("inputs", inputs) && hasAll("outputs", outputs);
+    const hasAll = (tensors, names) => names.every((name) => name in tensors);
+    return [signature, "text"].some((name) => name in signatures &&
+      hasAll(signatures[name].inputs, inputs) && hasAll(signatures[name].outputs, outputs));
   });
   if (!view) {
     throw new Error(

@@ -47,6 +47,11 @@ export async function predict(model, signature, inputs, signal) {
   return (await ask(`${pathOf(model)}:predict`, { method: "POST", body, signal })).outputs;
 }
 
+/** Returns the signature for raw text, if the model has one, and otherwise `name`. */
+export function orRaw(signatures, name) {
+  return "text" in signatures ? "text" : name;
+}
+
 /** Returns the outputs for one example, both without the batch axis. */
 export async function predictOne(model, signature, example, signal) {
   const mapped = (tensors, change) =>

@@ -3,7 +3,7 @@
 import {
   color, element, formatted, ranking, section, tokenButton, tokenElement,
 } from "./elements.js";
-import { placedTokens, predictOne, split } from "./server.js";
+import { orRaw, placedTokens, predictOne, split } from "./server.js";
 
 const HUE_STEP = 137.5; // degrees, the golden angle: neighboring numbers get different colors
 
@@ -17,8 +17,8 @@ export const tags = {
   action: "Label",
   example: { sentence: "Anna Keller moved from Zürich to New York to work for IBM ." },
 
-  async show({ model, texts: { sentence: strings }, signal }) {
-    const found = await predictOne(model, "default", { strings }, signal);
+  async show({ model, signatures, texts: { sentence: strings }, signal }) {
+    const found = await predictOne(model, orRaw(signatures, "default"), { strings }, signal);
     const items = split(strings).map((token, position) => {
       const tag = found.tags[position];
       return labeled(tag === "O" ? "" : tag, tokenElement(token));
@@ -38,8 +38,9 @@ export const labels = {
   action: "Classify",
   example: { text: "A warm , funny and beautifully acted film ." },
 
-  async show({ model, texts: { text: strings }, signal }) {
-    return rankedLabels(await predictOne(model, "default", { strings }, signal));
+  async show({ model, signatures, texts: { text: strings }, signal }) {
+    const signature = orRaw(signatures, "default");
+    return rankedLabels(await predictOne(model, signature, { strings }, signal));
   },
 };
 
@@ -56,8 +57,10 @@ export const pairLabels = {
     hypothesis: "Some animals are outdoors .",
   },
 
-  async show({ model, texts, signal }) {
-    return rankedLabels(await predictOne(model, "pair", texts, signal));
+  async show({ model, signatures, texts, signal }) {
+    const strings = [texts.premise, texts.hypothesis].map((text) => text.replaceAll("\t", " "));
+    const inputs = "text" in signatures ? { strings: strings.join("\t") } : texts;
+    return rankedLabels(await predictOne(model, orRaw(signatures, "pair"), inputs, signal));
   },
 };
 
