@@ -1,5 +1,8 @@
 """A small model with the signatures of an exported one, and a server that serves it."""
 
+import json
+import shutil
+
 import pytest
 import tensorflow as tf
 
@@ -85,6 +88,19 @@ def server(model_directory):
 def exported_bilm(tmp_path_factory, bilm):
     """The path of version 1 of a biLM without an Elmo."""
     return export(bilm, tmp_path_factory.mktemp("exported_bilm"), check=False)
+
+
+@pytest.fixture(scope="session")
+def naming_tokenizer(tmp_path_factory, exported_bilm):
+    """A function that returns a folder with that biLM, which names a tokenizer."""
+
+    def copied(code):
+        folder = tmp_path_factory.mktemp("naming")
+        options = shutil.copytree(exported_bilm, folder / "1") / "assets/options.json"
+        options.write_text(json.dumps({**json.loads(options.read_text()), "tokenizer": code}))
+        return folder
+
+    return copied
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,15 @@ def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, 
     assert json.loads(text) == {"tokens": [["größer", "ja"]]}
 
 
+def test_raw_text_is_tokenized_by_the_command_or_the_server(command, server, stdin):
+    call = "query", f"localhost:{server.port}", "--output", "sequence_len"
+    assert json.loads(command(*call, "--tokenize=xx", "a cat.")[1]) == {"sequence_len": [3]}
+    stdin(b"a cat.\n")
+    assert json.loads(command(*call, "--tokenize=xx")[1]) == {"sequence_len": 3}
+    status, _, err = command("query", call[1], "--tokenize", "a cat.")
+    assert (status, "Pass the code of the tokenizer, such as --tokenize en" in err) == (1, True)
+
+
 def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin):
     lines = [b"the cat sat", b"", b"\xff on it", b"a"] * 30
     stdin(b"\r\n".join(lines) + b"\n")

@@ -10,8 +10,10 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, serve
+from elmo_tf.saved_models.client import ServerError
 from elmo_tf.saved_models.exporting.export import versions_in
 from elmo_tf.saved_models.server import model
+from elmo_tf.text.reading import encode
 from serving_requests import asking, outputs_over_rest, predict, send, serving
 
 
@@ -103,6 +105,36 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
     with pytest.raises(FileNotFoundError, match=r"no \*weights.hdf5 or .* or model.hdf5 in"):
         serve(tmp_path, port=0, rest_port=0)
     assert list(temporary.glob("elmo_tf-*")) == []
+
+
+def test_raw_text_has_the_vectors_and_places_of_its_tokens(naming_tokenizer, caplog):
+    texts, tokens = ["Größe: 3.5 cats!", "", "b\udcff"], [["Größe", ":", "3.5", "cats", "!"], []]
+    with (
+        serve(naming_tokenizer("xx"), port=0, rest_port=0) as running,
+        Client(f"localhost:{running.port}", batch_size=1) as client,
+    ):
+        expected = client.predict([*tokens, ["b", "\udcff"]], (), "tokens")
+        found = client.predict(texts, (), signature="text")
+        words = client.predict(texts, "tokens", "text")
+        over_rest = outputs_over_rest(running, texts[:2], signature="text")
+    assert (
+        found["tokens"].tolist()[0] == words["tokens"].tolist()[0] == list(map(encode, tokens[0]))
+    )
+    assert found["tokens"][2].tolist() == [b"b", b"\xff", b"", b"", b""]
+    assert found["starts"][0].tolist() == [0, 7, 9, 13, 17]
+    assert found["ends"].tolist() == [[7, 8, 12, 17, 18], [0] * 5, [1, 2, 0, 0, 0]]
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=1e-6)
+        np.testing.assert_allclose(over_rest[name], array[:2], atol=1e-6)
+    folder = naming_tokenizer("zz")
+    with (
+        serve(folder, port=0, rest_port=0) as running,
+        Client(f"localhost:{running.port}") as client,
+    ):
+        assert client.predict(texts, "sequence_len")["sequence_len"].tolist() == [3, 0, 1]
+        with pytest.raises(ServerError, match="no signature 'text'"):
+            client.predict(texts, signature="text")
+    assert "1 is served without the signature text: There is no tokenizer" in caplog.text
 
 
 def test_versions_are_numbered_folders_with_a_model(tmp_path):

@@ -136,6 +136,14 @@ def test_the_url_keeps_the_state_of_the_page(page):
         assert page.selected() == ["bank"]
 
 
+def test_raw_text_is_tokenized_by_the_server(tab, naming_tokenizer, serve_page):
+    page = Page(tab, lambda name: serve_page(naming_tokenizer("xx")))
+    page.open(first="Cats, dogs!", second="cats?")
+    assert page.tokens() == ["Cats", ",", "dogs", "!"]
+    assert sorted(text[0] for text in page.texts(".neighbors li")[:2]) == ["?", "c"]
+    assert_no_errors(tab)
+
+
 def test_tags_have_their_tokens(page):
     page.open(model="tags", sentence="in Oslo <b>Ann</b> met Bo")
     assert page.texts("h1") == ["Labels of tokens"]
