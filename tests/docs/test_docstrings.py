@@ -16,7 +16,7 @@ pytestmark = pytest.mark.more
 NAMES = [
     *("BiLM", "BiLMConfig", "Elmo", "Embedder", "Vocabulary"),
     *("Embedder.embed_file", "Embedder.encode", "Embedder.similarity"),
-    *("char_ids", "load_bilm", "load_language_model", "save_bilm"),
+    *("char_ids", "load_bilm", "load_language_model", "portable", "save_bilm"),
     *("layers.CharCNN", "layers.ProjectedLSTM", "layers.SampledSoftmax", "layers.ScalarMix"),
     *("tasks.CRFTagger", "tasks.load_task", "trainers.pretrain"),
     *("saved_models.Client", "saved_models.export", "saved_models.load"),
