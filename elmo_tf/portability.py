@@ -54,13 +54,7 @@ def is_in_keras_export() -> bool:
     return False
 
 
-def is_tensorflow() -> bool:
-    """Whether Keras computes with TensorFlow."""
-    return keras.config.backend() == "tensorflow"
-
-
 def require_tensorflow(what: str) -> None:
     """Raises `ValueError`, which names what was called, if Keras has another backend."""
-    if not is_tensorflow():
-        backend = keras.config.backend()
+    if (backend := keras.config.backend()) != "tensorflow":
         raise ValueError(f"{what} requires Keras's TensorFlow backend. KERAS_BACKEND is {backend}.")

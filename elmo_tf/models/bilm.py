@@ -12,7 +12,7 @@ from elmo_tf.models import token_ids
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
-from elmo_tf.portability import is_portable
+from elmo_tf.portability import is_portable, require_tensorflow
 from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.inputs import checked_inputs, is_token
 from elmo_tf.text.lexicon import Lexicon
@@ -108,6 +108,7 @@ class BiLM(keras.Model):
         vars(self)["_graph"] = {}  # not tracked by Keras
         self._carried = None
         if stateful:
+            require_tensorflow("`stateful`")
             self._carried = CarriedStates(
                 lstm.num_layers, lstm.state_sizes, config.num_directions, self.compute_dtype
             )

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from elmo_tf.portability import require_tensorflow
-
 # For each direction, for each layer: h and c.
 States = Sequence[Sequence[Sequence[tf.Tensor]]]
 
@@ -14,8 +12,6 @@ class CarriedStates:
     """The last `[h, c]` of every batch row of a stateful biLM; `sizes` are their widths."""
 
     def __init__(self, num_layers: int, sizes: Sequence[int], num_directions: int, dtype: str):
-        require_tensorflow("`stateful`")
-
         def empty(size: int) -> tf.Variable:
             shape = tf.TensorShape((None, size))
             return tf.Variable(tf.zeros((0, size), dtype), shape=shape, trainable=False)

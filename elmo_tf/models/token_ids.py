@@ -6,12 +6,13 @@ is its place in this list.
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig
 from elmo_tf.layers.char_cnn import cut_characters
-from elmo_tf.portability import is_portable, is_tensorflow
+from elmo_tf.portability import is_portable
 from elmo_tf.text.characters import BYTES, Spelling
 from elmo_tf.text.inputs import checked, checked_inputs, count_tokens, is_token, token_batch
 from elmo_tf.text.lexicon import Lexicon
@@ -100,7 +101,7 @@ class CharacterIds:
         """Prepends the ids of `<S>` and `</S>`, and removes unnecessary character padding."""
         boundaries = self.spelling.boundary_ids(self._char_cnn.max_chars)
         ids = ops.concatenate([boundaries, ids], axis=0)
-        if not is_tensorflow():  # a shape that depends on values cannot be traced
+        if keras.config.backend() != "tensorflow":  # JAX cannot trace a shape that varies
             return ids
         first = self.spelling.num_columns
         cut = cut_characters(ids[:, first:], self._char_cnn.max_width, self.spelling.pad)
@@ -164,7 +165,7 @@ def distinct_ids(
 
 def distinct_rows(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The distinct rows of ids, int (row, …), and the index of each row among them, int (row,)."""
-    if is_portable() or not is_tensorflow():
+    if is_portable() or keras.config.backend() != "tensorflow":
         return ids, ops.arange(ops.shape(ids)[0])
     with tf.device("CPU:0"):  # GPUs have no kernel for more than one axis
         unique = tf.raw_ops.UniqueV2(x=ids, axis=[0])

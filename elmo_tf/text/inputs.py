@@ -10,12 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.portability import (
-    is_in_keras_export,
-    is_portable,
-    is_tensorflow,
-    require_tensorflow,
-)
+from elmo_tf.portability import is_in_keras_export, is_portable, require_tensorflow
 from elmo_tf.text.reading import decode, encode
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
@@ -334,7 +329,8 @@ def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Ten
 
 def _is_symbolic(tensor: Any) -> bool:
     """Whether a tensor is Keras's, or of another backend, where it may be traced."""
-    return isinstance(tensor, keras.KerasTensor) or (not is_tensorflow() and ops.is_tensor(tensor))
+    is_other = keras.config.backend() != "tensorflow" and ops.is_tensor(tensor)
+    return is_other or isinstance(tensor, keras.KerasTensor)
 
 
 def _integer_tensor(lengths: Any) -> Any:

@@ -10,7 +10,6 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from elmo_tf.models.elmo import CutToLengths, TokenMask
-from elmo_tf.portability import require_tensorflow
 from elmo_tf.saved_models.exporting.export import versions_in
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
@@ -58,7 +57,6 @@ class ExportedElmo(keras.layers.Layer):
     """
 
     def __init__(self, path: str | os.PathLike, trainable: bool = False, **kwargs):
-        require_tensorflow("An exported model")
         super().__init__(trainable=trainable, **kwargs)
         self.model_path = os.fspath(path)
         self.model = _load(Path(path))
