@@ -2,12 +2,12 @@
 
 import contextlib
 import contextvars
-import sys
 from collections.abc import Iterator
 
 import keras
 
-_KERAS_EXPORTS = {f"keras.src.export.{name}" for name in ("onnx", "litert", "openvino")}
+from elmo_tf.compat import is_in_keras_export
+
 _portable = contextvars.ContextVar("portable", default=False)
 
 
@@ -37,21 +37,6 @@ def portable() -> Iterator[None]:
 def is_portable() -> bool:
     """Whether the graph that is traced must be portable."""
     return _portable.get() or is_in_keras_export()
-
-
-def is_in_keras_export() -> bool:
-    """Whether Keras's `Model.export` traces a graph for ONNX, LiteRT or OpenVINO.
-
-    Keras does not tell its layers; the modules of the callers do. It also traces the `BiLM` of an
-    `Elmo`, over strings, for signatures that are then not used.
-    """
-    frame = sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module in _KERAS_EXPORTS or module == "keras.src.backend.tensorflow.layer":
-            return module in _KERAS_EXPORTS
-        frame = frame.f_back
-    return False
 
 
 def require_tensorflow(what: str) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from elmo_tf.portability import is_in_keras_export, is_portable, require_tensorflow
+from elmo_tf.compat import is_in_keras_export
+from elmo_tf.portability import is_portable, require_tensorflow
 from elmo_tf.text.reading import decode, encode
 
 TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
