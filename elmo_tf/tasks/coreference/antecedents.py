@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 from keras import layers, ops
 
@@ -23,28 +22,18 @@ def antecedents_of(spans: tf.Tensor, max_antecedents: tf.Tensor) -> tf.Tensor:
     return spans[:, None] - 1 - tf.range(max_antecedents)
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class AntecedentScores(layers.Layer):
     """The antecedent score of each span with those before it.
 
     `s_a(n, a) = FFNN([g_n; g_a; g_n ⊙ g_a; phi(n, a)])`
 
     `phi` are embeddings of whether both spans have the same known speaker, of the genre, and of the
-    distance in spans: 0, 1, 2, 3, 4, 5–7, 8–15, 16–31, 32–63, 64 and more.
+    distance in spans: 0, 1, 2, 3, 4, 5–7, 8–15, 16–31, 32–63, 64 and more. With 0 for `num_genres`,
+    it omits the genre. For the other arguments see `CoreferenceModel`.
 
-    Args:
-        num_genres: int >= 0. Number of genres; 0 omits them from `phi`.
-        max_antecedents, hidden_units, feature_dim, dropout: see `CoreferenceModel`.
-
-    Call arguments:
-        vectors: float (span, feature). The vectors `g` of the spans, in order.
-        speakers: int32 (span,). The speaker of each span; negative for unknown.
-        genre: int32 (1,). The genre, ignored if `num_genres` is 0.
-        training: bool. Defaults to False.
-
-    Returns:
-        float32 (span, antecedent): the scores of `antecedents_of` the span, at most
-        `max_antecedents`, and fewer for fewer spans. Scores where there is none are arbitrary.
+    The call takes the vectors `g` of the spans, in order; their speakers, int32 (span,), negative
+    for unknown; and the genre, int32 (1,). It returns the scores of `antecedents_of` the spans,
+    float32 (span, antecedent), which are arbitrary where there is none.
 
     Source: Lee et al. 2017, sections 4 and 5.
     """
@@ -59,22 +48,15 @@ class AntecedentScores(layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.settings = {
-            "max_antecedents": max_antecedents,
-            "hidden_units": hidden_units,
-            "feature_dim": feature_dim,
-            "num_genres": num_genres,
-            "dropout": dropout,
-        }
         self.max_antecedents = max_antecedents
         self.feature_dim = feature_dim
+        self.num_genres = num_genres
         dtype = self.dtype_policy
         self.feature_dropout = layers.Dropout(dropout, dtype=dtype, name="feature_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, vectors_shape):
-        num_genres = self.settings["num_genres"]
-        sizes = {"speaker": 2, "distance": len(_DISTANCES) + 1, "genre": num_genres}
+        sizes = {"speaker": 2, "distance": len(_DISTANCES) + 1, "genre": self.num_genres}
         self.speaker_embedding, self.distance_embedding, self.genre_embedding = (
             self.add_weight(
                 name=f"{name}_embedding",
@@ -85,7 +67,7 @@ class AntecedentScores(layers.Layer):
             else None
             for name, size in sizes.items()
         )
-        features = (self.feature_dim * (3 if num_genres else 2),)
+        features = (self.feature_dim * (3 if self.num_genres else 2),)
         self.network.build([vectors_shape, vectors_shape, vectors_shape, features])
 
     def call(self, vectors, speakers, genre, training=False):
@@ -139,9 +121,6 @@ class AntecedentScores(layers.Layer):
         shape = (*tf.unstack(tf.shape(antecedents)), self.feature_dim)
         return tf.concat([tf.broadcast_to(part, shape) for part in parts], axis=-1)
 
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
-
 
 def _rows(table: Any, indices: Any) -> tf.Tensor:
     # With a sparse gradient, optimizers would square those of a repeated row before adding them.
@@ -152,13 +131,8 @@ def _rows(table: Any, indices: Any) -> tf.Tensor:
 def link_scores(scores: tf.Tensor, mention_scores: tf.Tensor, antecedents: tf.Tensor) -> tf.Tensor:
     """The scores of links: `s(n, a) = s_m(n) + s_m(a) + s_a(n, a)`, and `s(n, ε) = 0` for no link.
 
-    Args:
-        scores: float (span, antecedent). The scores `s_a`, see `AntecedentScores`.
-        mention_scores: float (span,). The scores `s_m`.
-        antecedents: int32 (span, antecedent), see `antecedents_of`.
-
-    Returns:
-        float (span, 1 + antecedent): ε first; a large negative number where there is none.
+    float (span, 1 + antecedent), from `scores` `s_a` and `mention_scores` `s_m`: ε first; a large
+    negative number where there is no antecedent.
     """
     scores += mention_scores[:, None] + tf.gather(mention_scores, tf.maximum(antecedents, 0))
     return tf.pad(tf.where(antecedents >= 0, scores, MASKED_SCORE), [[0, 0], [1, 0]])
@@ -169,9 +143,8 @@ def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tens
 
     `sum_n log sum_{a ∈ Y(n) ∪ ε} exp(s(n, a)) - log sum_{a ∈ gold(n)} exp(s(n, a))`
 
-    `gold(n)` are the antecedents with the entity of n, or ε if there are none. For `scores` see
-    `link_scores`, for `antecedents` `antecedents_of`; `entities`, int32 (span,), are the gold
-    entities of the spans, negative for none. Returns float (), at least 0.
+    `gold(n)` are the antecedents with the entity of n, or ε if there are none. `scores` are the
+    `link_scores`; `entities`, int32 (span,), are the gold entities, negative for none.
 
     Source: Lee et al. 2017, section 6.
     """
@@ -185,12 +158,8 @@ def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tens
 def entities_of(scores: tf.Tensor, is_mention: tf.Tensor) -> tf.Tensor:
     """The entity of each span: the spans that are linked by their best antecedents.
 
-    Args:
-        scores: float (span, 1 + antecedent), see `link_scores`.
-        is_mention: bool (span,). The spans that are an entity even if nothing is linked to them.
-
-    Returns:
-        int32 (span,): entities from 0, in order of their first span; -1 for spans without entity.
+    int32 (span,), from the `link_scores`: entities from 0, in order of their first span, and -1 for
+    spans without entity. Spans with `is_mention` are an entity even if nothing is linked to them.
 
     Source: Lee et al. 2017, section 3.
     """

@@ -218,14 +218,10 @@ class CoreferenceModel(TaskModel):
         return tf.boolean_mask(x, mask), tf.boolean_mask(encoded, mask), mask
 
     def per_example_loss(self, y, outputs, inputs=None):
-        """See `TaskModel`: the loss of the document, summed over its spans.
+        """See `TaskModel`: that of the document, float32 (1,); (0,) for one without tokens.
 
-        The negative log-likelihood of all gold antecedents, see `antecedent_loss`, and
-        `mention_loss` times the binary cross-entropy of the mention scores, summed over all spans
-        within a sentence.
-
-        Returns:
-            float32 (1,); (0,) for a document without tokens.
+        The sum of `antecedent_loss`, and of `mention_loss` times the binary cross-entropy of the
+        mention scores of all spans within a sentence.
         """
         scores = outputs["mention_scores"]
         entities = entity_grid(y, tf.shape(scores)[0], self.settings["max_width"])
@@ -300,11 +296,9 @@ def _speaker_ids(speakers: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
 
 
 def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:
-    """The gold entity of the span with each first token and width; checks `y`, see the model.
+    """The gold entity of each span of the grid, int32 (token, width); checks `y`, see the model.
 
-    Returns:
-        int32 (token, width): the entity, the greatest one of several; -1 for none. Mentions of more
-        than `max_width` tokens are omitted.
+    The greatest one of several; -1 for none. Mentions of more than `max_width` tokens are omitted.
     """
     y = tf.ensure_shape(tf.cast(y, tf.int32), (None, 3))
     first, last, entity = tf.unstack(y, axis=1)

@@ -6,7 +6,6 @@ Spans form a grid (token, width): the span in cell (i, w) is the tokens i … i 
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 from keras import layers, ops
 
@@ -19,16 +18,13 @@ _KEPT, _DROPPED = 0, tf.int32.max
 def candidates(sentences: tf.Tensor, max_width: int) -> tf.Tensor:
     """Which spans are within a sentence, bool (token, width).
 
-    Args:
-        sentences: int32 (token,). The sentence of each token, in increasing order.
-        max_width: int >= 1. Maximum number of tokens of a span.
+    `sentences`: int32 (token,). The sentence of each token, in increasing order.
     """
     following = tf.pad(sentences, [[0, max_width - 1]], constant_values=-1)
     last = tf.range(tf.size(sentences))[:, None] + tf.range(max_width)
     return tf.gather(following, last) == sentences[:, None]
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class SpanScores(layers.Layer):
     """The mention score of every span of the grid.
 
@@ -40,15 +36,9 @@ class SpanScores(layers.Layer):
 
     `phi` is the embedding of the span's width. For the arguments see `CoreferenceModel`.
 
-    Call arguments:
-        x: float (token, feature). The input vectors.
-        encoded: float (token, encoded feature). The outputs `x*` of the encoder.
-        training: bool. Defaults to False.
-
-    Returns:
-        scores: float (token, width). Scores of spans that are not candidates are arbitrary.
-        heads: float (token, width, max_width): the weight `a` of each token of the span.
-        widths: float (token, width, feature_dim): `phi` after dropout.
+    The call takes the input vectors `x`, (token, feature), and the outputs `x*` of the encoder. It
+    returns the scores, (token, width), arbitrary for spans that are not candidates; the weights `a`
+    of the tokens of each span, (token, width, max_width); and `phi` after dropout.
 
     Source: Lee et al. 2017, sections 4 and 5.
     """
@@ -59,24 +49,18 @@ class SpanScores(layers.Layer):
         super().__init__(**kwargs)
         if max_width < 1:
             raise ValueError(f"`max_width` must be at least 1. Received: {max_width!r}")
-        self.settings = {
-            "max_width": max_width,
-            "hidden_units": hidden_units,
-            "feature_dim": feature_dim,
-            "dropout": dropout,
-        }
+        self.widths_shape = (max_width, feature_dim)
         dtype = self.dtype_policy
         self.head_scores = layers.Dense(1, dtype=dtype, name="head_scores")
         self.width_dropout = layers.Dropout(dropout, dtype=dtype, name="width_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, x_shape, encoded_shape):
-        widths_shape = (self.settings["max_width"], self.settings["feature_dim"])
         self.width_embedding = self.add_weight(
-            name="width_embedding", shape=widths_shape, initializer="glorot_uniform"
+            name="width_embedding", shape=self.widths_shape, initializer="glorot_uniform"
         )
         self.head_scores.build(encoded_shape)
-        self.network.build([encoded_shape, encoded_shape, widths_shape, x_shape])
+        self.network.build([encoded_shape, encoded_shape, self.widths_shape, x_shape])
 
     def call(self, x, encoded, training=False):
         max_width, feature_dim = self.width_embedding.shape
@@ -93,18 +77,13 @@ class SpanScores(layers.Layer):
         products += self.network.product(2, widths) + head  # (token, width, hidden)
         return self.network(products, training=training), heads, widths
 
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
-
 
 def span_vectors(
     x: tf.Tensor, encoded: tf.Tensor, heads: tf.Tensor, widths: tf.Tensor, spans: tf.Tensor
 ) -> tf.Tensor:
-    """The vectors `g` of some spans, float (span, feature).
+    """The vectors `g` of some spans, float (span, feature); for the arguments see `SpanScores`.
 
-    Args:
-        x, encoded, heads, widths: see `SpanScores`.
-        spans: int32 (span,). Cells of the grid, `token * max_width + width`.
+    `spans`: int32 (span,). Cells of the grid, `token * max_width + width`.
     """
     max_width = heads.shape[1]
     first, width = spans // max_width, spans % max_width
@@ -125,17 +104,9 @@ def kept_spans(scores: tf.Tensor, is_candidate: tf.Tensor, num_spans: tf.Tensor)
     """Keeps the best spans, in order of decreasing score, without those that cross a kept one.
 
     Two spans cross if they share a token, and each has a token that the other has not. Of equal
-    scores, the earlier and then the shorter span is the better one.
-
-    Args:
-        scores: float (token, width). The score of the span that begins at a token and has
-            `width + 1` tokens.
-        is_candidate: bool (token, width).
-        num_spans: int32 (). The maximum number of kept spans.
-
-    Returns:
-        int32 (span,): `token * max_width + width` of each kept span, in increasing order: sorted by
-        (first, last) token.
+    scores, the earlier and then the shorter span is the better one. `num_spans` is the maximum
+    number of kept spans. Returns the cells of the kept spans, see `span_vectors`, in increasing
+    order: sorted by (first, last) token.
 
     Source: Lee et al. 2017, section 5.
     """
@@ -209,7 +180,6 @@ def _of_previous(ranks: tf.Tensor) -> tf.Tensor:
     return tf.pad(ranks, [[1, 0]], constant_values=_DROPPED)[:-1]
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class ScoringNetwork(layers.Layer):
     """A score of a concatenation `[p_1; …; p_n]`, from two hidden layers.
 
@@ -218,19 +188,11 @@ class ScoringNetwork(layers.Layer):
     The first product is `sum_i W_1i · p_i`, where `W_1i` are the columns of `W_1` for part i. The
     call takes this sum, and `product` computes its terms, so that a part that many concatenations
     share is multiplied only once. Call `build` with the shapes of the parts first.
-
-    Call arguments:
-        products: float (…, units): `W_1 · [p_1; …; p_n]`.
-        training: bool. Defaults to False.
-
-    Returns:
-        float (…).
     """
 
     def __init__(self, units: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
         self.units = units
-        self.dropout_rate = dropout
         dtype = self.dtype_policy
         self.first_dropout = layers.Dropout(dropout, dtype=dtype, name="first_dropout")
         self.hidden = layers.Dense(units, activation="relu", dtype=dtype, name="hidden")
@@ -255,6 +217,3 @@ class ScoringNetwork(layers.Layer):
         hidden = self.first_dropout(ops.relu(products + self.bias), training=training)
         hidden = self.hidden_dropout(self.hidden(hidden), training=training)
         return self.score(hidden)[..., 0]
-
-    def get_config(self):
-        return {**super().get_config(), "units": self.units, "dropout": self.dropout_rate}

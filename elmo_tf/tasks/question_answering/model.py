@@ -13,18 +13,10 @@ from elmo_tf.tasks.task_model import TaskModel, with_elmo
 from elmo_tf.text.inputs import checked, is_token
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class TrilinearSimilarity(layers.Layer):
-    """The similarity of each token of a text to each token of another.
+    """The similarity of each token `c_t` of a text to each token `q_j` of another.
 
     `a_tj = w_c · c_t + w_q · q_j + w_m · (c_t ⊙ q_j) + b`
-
-    Call arguments:
-        vectors: float (batch, token, feature). The `c_t`.
-        others: float (batch, other token, feature). The `q_j`.
-
-    Returns:
-        float (batch, token, other token).
 
     Source: Seo et al. 2017, section 2; the bias is that of Clark and Gardner 2018.
     """
@@ -230,20 +222,12 @@ def _is_real(scores: tf.Tensor) -> tf.Tensor:
     return scores[:, 0] > MASKED_SCORE / 2
 
 
-def best_spans(
-    scores: Any, mask: tf.Tensor, max_answer: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The span with the highest sum of scores of each row: `start[s] + end[e]`.
+def best_spans(scores: Any, mask: tf.Tensor, max_answer: int) -> tuple[tf.Tensor, ...]:
+    """The span of at most `max_answer` tokens with the highest `start[s] + end[e]` of each row.
 
-    Args:
-        scores: float (batch, 2, token). Scores of each token as the first and as the last one.
-        mask: bool (batch, token). True = a real token; padding follows the real tokens.
-        max_answer: int >= 1. Number of tokens of the longest allowed span.
-
-    Returns:
-        start, end: int32 (batch,). The first and the last token; 0 for a row without tokens.
-        probability: float32 (batch,). Of this span, by a softmax over all allowed spans; 0 for a
-            row without tokens.
+    `scores`, (batch, 2, token), are those of the call. Returns the first and the last token, int32
+    (batch,), and the probability of the span by a softmax over all allowed ones, float32 (batch,);
+    0 for a row without tokens.
     """
     scores = tf.cast(scores, tf.float32)
     num_rows, num_tokens = tf.unstack(tf.shape(mask))
