@@ -35,7 +35,7 @@ _CLASSES = {
     "layers.char_cnn": ("CharCNN",),
     "layers.highway": ("HighwayStack",),
     "layers.projected_lstm": ("ProjectedLSTM", "ProjectedLSTMCell"),
-    "layers.sampled_softmax": ("SampledSoftmax", "TiedSoftmax"),
+    "layers.sampled_softmax": ("SampledSoftmax",),
     "layers.scalar_mix": ("MeanOverTokens", "ScalarMix"),
     "models.bilm": ("BiLM",),
     "models.elmo": ("CutToLengths", "Elmo", "TokenMask"),

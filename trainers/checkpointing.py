@@ -123,14 +123,9 @@ class RunState:
     def restore(self, first_step: int = 0) -> int:
         """Restores the last complete save, if there is one.
 
-        The numbers of workers and replicas may differ from those of the saved run.
-
-        Args:
-            first_step: the last step that read another text. Only a later save has a position in
-                this text, which is otherwise read from its beginning.
-
-        Returns:
-            The step of the save, or 0 without a save.
+        The numbers of workers and replicas may differ from those of the saved run. `first_step` is
+        the last step that read another text: only a later save has a position in this text, which
+        is otherwise read from its beginning. Returns the step of the save, or 0 without a save.
         """
         saves = _complete_saves(self._folder)
         step = saves[-1][1]["step"] if saves else 0
@@ -205,13 +200,10 @@ class StopRequest:
 
     The training loop checks `signal` between steps. A second Ctrl-C raises `KeyboardInterrupt`
     at once. Outside of the main thread, signals keep their effect.
-
-    Attributes:
-        signal: the number of the signal, or 0.
     """
 
     def __init__(self):
-        self.signal = 0
+        self.signal = 0  # the number of the first signal
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":

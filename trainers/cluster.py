@@ -22,7 +22,7 @@ _LOST_WORKER_ERRORS = (
 
 
 class Cluster:
-    """All replicas that train one model together.
+    """All replicas that train one model together, in one or several processes (workers).
 
     Each replica trains on its own batch rows of the same text stream, so the order of the text does
     not depend on the number of replicas.
@@ -31,10 +31,6 @@ class Cluster:
         strategy: TensorFlow's distribution strategy.
         worker: int >= 0. Index of this process; 0 is the chief, which writes the shared files.
         addresses: the address of each process if there are several.
-
-    Attributes:
-        num_workers: int >= 1. Number of processes.
-        num_replicas: int >= 1. Replicas of all workers together.
     """
 
     def __init__(
@@ -124,13 +120,12 @@ def cluster_from_environment(batch_size: int) -> Cluster:
     if addresses:
         logging.info("Worker %d of %d is waiting for the others.", worker, len(addresses))
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        cluster = Cluster(strategy, worker, addresses)
     else:
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         strategy = tf.distribute.get_strategy()
         if len(devices) > 1:
             strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
-        cluster = Cluster(strategy)
+    cluster = Cluster(strategy, worker, addresses)
     if batch_size % cluster.num_replicas:
         raise ValueError(
             f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}. "

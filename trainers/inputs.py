@@ -78,28 +78,22 @@ def initial_shape(
 
     Its tokenizer is that of the settings, or else of the checkpoint or the text, `files`.
     """
-    shape = _shape(config, workdir, num_tokens)
+    shape, path = config.bilm_config(num_tokens), config.start_from
+    if path is not None:
+        given = shape
+        if workdir.before is not None:  # without the checkpoint, which may have been removed
+            shape = BiLMConfig.from_options(workdir.path / OPTIONS_FILE)
+        else:
+            shape = load_config(path)
+            if shape.char_cnn is None or shape.num_tokens is not None:
+                shape = dataclasses.replace(shape, num_tokens=num_tokens)
+        is_given = config.preset is not None or config.options is not None
+        if is_given and dataclasses.replace(given, tokenizer=shape.tokenizer) != shape:
+            raise ValueError(f"{path} has another shape than the preset or options: omit them.")
     tokenizer = config.tokenizer or shape.tokenizer
     if tokenizer is None and workdir.before is None:
         tokenizer = recorded_tokenizer([*files, *filter(None, [config.vocab])])
     return dataclasses.replace(shape, tokenizer=tokenizer)
-
-
-def _shape(config: PretrainConfig, workdir: WorkDirectory, num_tokens: int) -> BiLMConfig:
-    path = config.start_from
-    if path is None:
-        return config.bilm_config(num_tokens)
-    if workdir.before is not None:  # without the checkpoint, which may have been removed
-        shape = BiLMConfig.from_options(workdir.path / OPTIONS_FILE)
-    else:
-        shape = load_config(path)
-        if shape.char_cnn is None or shape.num_tokens is not None:
-            shape = dataclasses.replace(shape, num_tokens=num_tokens)
-    is_given = config.preset is not None or config.options is not None
-    given = dataclasses.replace(config.bilm_config(num_tokens), tokenizer=shape.tokenizer)
-    if is_given and given != shape:
-        raise ValueError(f"{path} has another shape than the preset or options: omit them.")
-    return shape
 
 
 def default_learning_rate(config: PretrainConfig, num_cells: int, num_steps: int) -> float:
@@ -134,7 +128,13 @@ def read_inputs(
     if before is not None and config.learning_rate is None:
         config = dataclasses.replace(config, learning_rate=before["settings"]["learning_rate"])
     workdir.check_settings(config.as_json(options=shape.to_options()))
-    _check_vocabulary(config, workdir, vocabulary)
+    own = workdir.path / VOCABULARY_FILE
+    if not config.overwrite and own.exists() and Vocabulary.load(own) != vocabulary:
+        if before is None:
+            workdir.refuse([own.name])
+        raise ValueError(
+            f"Cannot resume with another vocabulary: {config.vocab} differs from {own}."
+        )
     text = text or count_files(files, config.input_format)
     corpus = corpus_size(text, vocabulary)
     logging.info(
@@ -179,17 +179,6 @@ def read_inputs(
     )
     rate = config.learning_rate or default_learning_rate(config, shape.lstm.dim, num_steps)
     return Inputs(vocabulary, shape, lexicon, corpus, earlier, num_steps, rate)
-
-
-def _check_vocabulary(
-    config: PretrainConfig, workdir: WorkDirectory, vocabulary: Vocabulary
-) -> None:
-    own = workdir.path / VOCABULARY_FILE
-    if config.overwrite or not own.exists() or Vocabulary.load(own) == vocabulary:
-        return
-    if workdir.before is None:
-        workdir.refuse([own.name])
-    raise ValueError(f"Cannot resume with another vocabulary: {config.vocab} differs from {own}.")
 
 
 def _earlier_corpora(

@@ -1,6 +1,5 @@
 """Learning rate schedules, moving averages, and optimizers that update only used rows of tables."""
 
-import abc
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
@@ -32,13 +31,17 @@ def learning_rate_schedule(
     )
 
 
-class RowOptimizer(abc.ABC):
+class RowOptimizer:
     """The base class of optimizers that update only the rows of a table that a gradient has.
 
     Each replica updates its own variables. The gradients are those that `clip_by_global_norm`
     returns: summed over all replicas, and with each row of a sparse gradient once. The optimizers
     of Keras would sum them again, and make sparse gradients dense, (vocabulary, projection_dim) in
-    every step. Subclasses implement `update`.
+    every step.
+
+    Subclasses implement `update(weight, gradient, slots, rate, step)`, which updates one weight by
+    a tensor or `tf.IndexedSlices` in a step from 1 on; `weight` and `slots`, in the order of
+    `slot_names`, are the handles of the variables.
 
     Args:
         learning_rate: float or a schedule.
@@ -49,7 +52,7 @@ class RowOptimizer(abc.ABC):
 
     name: str  # the first part of the names of the variables
     slot_names: tuple[str, ...]
-    initial_value = 0.0  # of the slots
+    initializer = "zeros"  # of the slots
 
     def __init__(self, learning_rate: Any):
         self.learning_rate = learning_rate
@@ -57,13 +60,10 @@ class RowOptimizer(abc.ABC):
     def build(self, weights: Sequence[keras.Variable]) -> None:
         """Creates the variables of the optimizer, within the scope of the strategy."""
 
-        def initializer(shape: Any, dtype: Any) -> tf.Tensor:  # needs no memory besides the slot
-            return tf.fill(shape, tf.cast(self.initial_value, dtype))
-
         def slot(weight: keras.Variable, name: str) -> keras.Variable:
             name = f"{weight.path.replace('/', '_')}_{name}"
             return keras.Variable(
-                initializer, weight.shape, weight.dtype, trainable=False, name=name
+                self.initializer, weight.shape, weight.dtype, trainable=False, name=name
             )
 
         with keras.name_scope(self.name):
@@ -82,15 +82,6 @@ class RowOptimizer(abc.ABC):
             self.update(weight.value.handle, gradient, [s.value.handle for s in slots], rate, step)
         self.iterations.assign_add(1)
 
-    @abc.abstractmethod
-    def update(
-        self, weight: tf.Tensor, gradient: Any, slots: list[tf.Tensor], rate: Any, step: Any
-    ) -> None:
-        """Updates one weight by a gradient, a tensor or `tf.IndexedSlices`, in a step from 1 on.
-
-        `weight` and `slots`, in the order of `slot_names`, are the handles of the variables.
-        """
-
 
 class Adagrad(RowOptimizer):
     """Adagrad, the optimizer of the original.
@@ -102,7 +93,7 @@ class Adagrad(RowOptimizer):
 
     name = "adagrad"
     slot_names = ("accumulator",)
-    initial_value = 1.0
+    initializer = "ones"
 
     def update(self, weight, gradient, slots, rate, step):
         settings = {"var": weight, "accum": slots[0], "lr": rate, "epsilon": tf.zeros(())}
@@ -124,10 +115,6 @@ class AdamW(RowOptimizer):
     No tensor of the size of the table is created. Biases (variables with fewer than two axes) have
     no weight decay.
 
-    Args:
-        learning_rate: float or a schedule.
-        weight_decay: float >= 0. Defaults to 0, plain Adam.
-
     Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
     """
 
@@ -148,17 +135,10 @@ class AdamW(RowOptimizer):
             if has_decay:
                 value = tf.raw_ops.ReadVariableOp(resource=weight, dtype=gradient.dtype)
                 tf.raw_ops.AssignSubVariableOp(resource=weight, value=value * decay)
+            powers = {"beta1_power": beta_1_power, "beta2_power": beta_2_power}
+            settings = {"beta1": _BETA_1, "beta2": _BETA_2, "epsilon": _EPSILON, "lr": rate}
             tf.raw_ops.ResourceApplyAdam(
-                var=weight,
-                m=slots[0],
-                v=slots[1],
-                beta1_power=beta_1_power,
-                beta2_power=beta_2_power,
-                lr=rate,
-                beta1=_BETA_1,
-                beta2=_BETA_2,
-                epsilon=_EPSILON,
-                grad=gradient,
+                var=weight, m=slots[0], v=slots[1], grad=gradient, **powers, **settings
             )
             return
         rows = gradient.indices
@@ -191,15 +171,10 @@ def sum_duplicates(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 def clip_by_global_norm(
     gradients: list, clip_norm: float, max_norm: Any = float("inf")
 ) -> tuple[list, tf.Tensor]:
-    """Scales all gradients so that their global norm is at most `clip_norm`.
+    """Scales all gradients so that their global norm is at most `clip_norm`; above `max_norm` to 0.
 
-    Args:
-        gradients: tensors, or `tf.IndexedSlices`, which stay sparse.
-        clip_norm: float > 0.
-        max_norm: float. Gradients with a larger norm become zero. Defaults to no limit.
-
-    Returns:
-        The gradients, with each row of a sparse one once, and their norm before scaling.
+    Returns the gradients, of which `tf.IndexedSlices` stay sparse but have each row once, and their
+    norm before scaling.
     """
     gradients = [
         sum_duplicates(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
@@ -225,12 +200,7 @@ class WeightAverage:
 
     Keras optimizers average too, but replace the weights by their averages after `fit`.
 
-    Args:
-        weights: variables.
-        decay: float, 0 to below 1. With 0 there are no averages, and the methods do nothing.
-
-    Attributes:
-        variables: the averages, in the order of the weights.
+    With `decay` 0 there are no averages, and the methods do nothing. `variables` are the averages.
     """
 
     def __init__(self, weights: Sequence[keras.Variable], decay: float):

@@ -31,13 +31,8 @@ class TrainStep:
     geometric mean) is replaced by zero: exploding gradients can ruin a run, even if they are
     clipped. This begins with step 101.
 
-    Create it, and its model, within the scope of the cluster's strategy.
-
-    Args:
-        num_rows: int >= 1. Batch rows of all replicas together.
-        dropout, clip_norm, reset_states, ema: see `PretrainConfig`.
-        seed: int. With the step and the replica, it determines all random numbers.
-        cluster: a `Cluster`. Defaults to one replica.
+    Create it, and its model, within the scope of the cluster's strategy. `num_rows` are the batch
+    rows of all replicas together. The seed, the step and the replica determine all random numbers.
 
     Source: Peters et al. 2018, section 3.1; the settings of the original.
     """
@@ -86,16 +81,11 @@ class TrainStep:
     def __call__(
         self, inputs: tf.Tensor, targets: tf.Tensor, signal: int = 0
     ) -> dict[str, tf.Tensor]:
-        """Trains on one window.
+        """Trains on one window, see `LMWindows`, of the rows of all replicas of this process.
 
-        Args:
-            inputs, targets: see `LMWindows`; the rows of all replicas of this process.
-            signal: int. A message of this process to all others.
-
-        Returns:
-            Scalars: "loss", "forward" and "backward" (mean negative log-likelihoods, sampled),
-            "norm" (global gradient norm before clipping), "skipped" (1 if the gradient was
-            replaced by zero, otherwise 0), and "signal" (the largest of all processes).
+        Returns scalars: "loss", "forward" and "backward" (mean negative log-likelihoods, sampled),
+        "norm" (global gradient norm before clipping), "skipped" (1 if the gradient was replaced by
+        zero, otherwise 0), and "signal" (the largest `signal` of all processes).
         """
         shard = self.cluster.shard
         results = self._run(shard(inputs), shard(targets), tf.constant(signal))

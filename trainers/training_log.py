@@ -15,6 +15,7 @@ from elmo_tf.trainers.workdir import WorkDirectory
 # Weight of a new step in the exponential moving average of the losses on the progress line.
 _SMOOTHING = 0.02
 _LARGEST_EXPONENT = 50
+_DIRECTIONS = ("forward", "backward")
 
 
 class TrainingLogger(contextlib.ExitStack):
@@ -54,7 +55,7 @@ class TrainingLogger(contextlib.ExitStack):
             self._smooth[name] = before + _SMOOTHING * (value - before)
         perplexities = [
             f"{name} {math.exp(min(self._smooth[name], _LARGEST_EXPONENT)):.1f}"
-            for name in ("forward", "backward")
+            for name in _DIRECTIONS
             if name in losses
         ]
         self._meter.set_postfix_str(
@@ -66,8 +67,7 @@ class TrainingLogger(contextlib.ExitStack):
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         """Logs the perplexity of the held-out text."""
-        names = ("forward", "backward")
-        directions = [f"{name} {result[name]:.1f}" for name in names if name in result]
+        directions = [f"{name} {result[name]:.1f}" for name in _DIRECTIONS if name in result]
         logging.info(
             "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
             *(step, result["average"], ", ".join(directions), result["tokens"]),

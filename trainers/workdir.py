@@ -28,10 +28,8 @@ class WorkDirectory:
         unit: "step" or "epoch", the key of the log.
         inputs: names among `results` that may exist before, and are not deleted. Defaults to none.
 
-    Attributes:
-        path: the directory.
-        before: the record of the save from which this run resumes; None if it starts from the
-            beginning.
+    `before` is the record of the save from which this run resumes; None if it starts from the
+    beginning.
 
     Raises:
         FileExistsError: the directory is in use, or `overwrite` would delete files of others.
@@ -96,10 +94,7 @@ class WorkDirectory:
 
     @contextlib.contextmanager
     def locked(self, is_writer: bool = True) -> Iterator[None]:
-        """A context that creates the directory and locks it for this process.
-
-        `is_writer`: whether this process writes; only the chief of several workers does.
-        """
+        """A context that creates the directory and locks it, if this process is the writer."""
         self._is_writer = is_writer
         with contextlib.ExitStack() as stack:
             if is_writer:

@@ -15,14 +15,12 @@ class Cell(NamedTuple):
     """A recurrent cell.
 
     `step` computes `h'` and `c'`, each (…, units). `x` and `a` are lists with one (…, units) tensor
-    per block. `c` is None in cells without a cell state.
+    per block. A GRU has no cell state `c`, which is None, and is the only cell with `b_a`.
     """
 
     step: Callable[[list, list, Any, Any], tuple[Any, Any]]
     num_input_blocks: int  # of W
     num_state_blocks: int  # of U
-    has_cell_state: bool = True  # `c`
-    has_state_bias: bool = False  # `b_a`
     # Whether recurrent dropout multiplies `h'`, and so also the output, or only the `h` in `U · h`.
     drops_output: bool = False
 
@@ -66,7 +64,7 @@ def coupled_lstm_step(x, a, h, c):
 
 
 CELLS = {
-    "gru": Cell(gru_step, 3, 3, has_cell_state=False, has_state_bias=True),
+    "gru": Cell(gru_step, 3, 3),
     "highway_lstm": Cell(highway_lstm_step, 6, 5, drops_output=True),
     "coupled_lstm": Cell(coupled_lstm_step, 3, 3),
 }
@@ -141,7 +139,8 @@ class CellRNN(keras.layers.Layer):
 
     def build(self, input_shape):
         num_x, num_a = self.cell.num_input_blocks, self.cell.num_state_blocks
-        if self.cell_name == "gru":  # as Clark and Gardner 2018
+        is_gru = self.cell_name == "gru"
+        if is_gru:  # as Clark and Gardner 2018
             of_x = of_a = keras.initializers.TruncatedNormal(stddev=0.05)
         else:
             of_x, of_a = block_orthogonal(num_x), block_orthogonal(num_a)
@@ -153,16 +152,14 @@ class CellRNN(keras.layers.Layer):
             name="recurrent_kernel", shape=(self.units, num_a * self.units), initializer=of_a
         )
         self.recurrent_bias = None
-        if self.cell.has_state_bias:
+        if is_gru:
             self.recurrent_bias = self.add_weight(
                 name="recurrent_bias", shape=(num_a * self.units,), initializer="zeros"
             )
         if self.learn_initial_state:  # attributes: TensorFlow does not save the items of lists
-            self.initial_h = self._new_initial_state("h")
-            self.initial_c = self._new_initial_state("c") if self.cell.has_cell_state else None
-
-    def _new_initial_state(self, name: str) -> keras.Variable:
-        return self.add_weight(name=f"initial_{name}", shape=(self.units,), initializer="zeros")
+            options = {"shape": (self.units,), "initializer": "zeros"}
+            self.initial_h = self.add_weight(name="initial_h", **options)
+            self.initial_c = None if is_gru else self.add_weight(name="initial_c", **options)
 
     def call(self, sequences, mask=None, training=False):
         x = ops.matmul(sequences, self.kernel) + self.bias
@@ -212,7 +209,7 @@ class _Step:
     """A cell in the form that `keras.layers.RNN` expects; its input is `W · x + b`."""
 
     def __init__(self, cell, kernel, bias, dropout_mask, dtype):
-        self.state_size = [kernel.shape[0]] * (2 if cell.has_cell_state else 1)
+        self.state_size = [kernel.shape[0]] * (2 if bias is None else 1)  # see `Cell`
         self.compute_dtype = dtype
         self._cell = cell
         self._kernel = ops.convert_to_tensor(kernel)

@@ -159,24 +159,14 @@ class SampledSoftmax(keras.layers.Layer):
         }
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class TiedSoftmax(SampledSoftmax):
-    """A `SampledSoftmax` that shares its `W` with a token embedding layer.
-
-    Args:
-        embedding: a layer with a weight `embedding`, float (V, feature), that is not autocast,
-            such as `TokenEmbedding`.
-        num_sampled, seed: see `SampledSoftmax`.
-
-    Call arguments, Returns: see `SampledSoftmax`.
+    """A `SampledSoftmax` that shares its `W` with a `TokenEmbedding`; not saved on its own.
 
     Source: `share_embedding_softmax` of the original's trainer; Press and Wolf 2017.
     """
 
-    def __init__(
-        self, embedding: keras.layers.Layer, num_sampled: int = 8192, seed: Any = None, **kwargs
-    ):
-        super().__init__(embedding.num_tokens, num_sampled, seed, **kwargs)
+    def __init__(self, embedding: keras.layers.Layer, num_sampled: int = 8192, **kwargs):
+        super().__init__(embedding.num_tokens, num_sampled, **kwargs)
         self.embedding = embedding
 
     def _build_kernel(self, feature_dim: int) -> None:
@@ -192,16 +182,6 @@ class TiedSoftmax(SampledSoftmax):
     def kernel(self) -> keras.Variable:
         """The shared table, (V, feature)."""
         return self.embedding.embedding
-
-    def get_config(self):
-        config = super().get_config()
-        del config["vocabulary_size"]
-        return {**config, "embedding": keras.saving.serialize_keras_object(self.embedding)}
-
-    @classmethod
-    def from_config(cls, config):
-        embedding = keras.saving.deserialize_keras_object(config["embedding"])
-        return cls(**{**config, "embedding": embedding})
 
 
 def _negative_log_likelihood(logits: Any, targets: Any) -> Any:

@@ -47,10 +47,7 @@ def distinct_log_uniform(
 def loss_of_target(
     log_partition: tf.Tensor, target_logits: tf.Tensor, targets: tf.Tensor, sampled: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the loss of each token, with its target counted once if it was also sampled.
-
-    All arguments have the shape (token,), except `sampled`, distinct ids (sample,).
-    """
+    """The loss of each token, with its target counted once if it is in `sampled`, distinct ids."""
     in_order = tf.sort(sampled)
     place = tf.minimum(tf.searchsorted(in_order, targets), tf.size(sampled) - 1)
     hit = tf.gather(in_order, place) == targets
