@@ -87,7 +87,10 @@ def load_bilm(
     Source: the published checkpoints of Peters et al. 2018 and of Che et al. 2018.
     """
     with open_checkpoint(path) as checkpoint:
-        return checkpoint.bilm(token_embeddings, vocabulary, stateful=stateful, **kwargs)
+        bilm = checkpoint.bilm(token_embeddings, vocabulary, stateful=stateful, **kwargs)
+    if isinstance(path, str | os.PathLike):
+        bilm.source = os.fspath(path)  # for `known_text`
+    return bilm
 
 
 def load_config(path: Source) -> BiLMConfig:
@@ -131,7 +134,8 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
 def known_text(bilm: BiLM, source: object) -> KnownText:
     """The text that a biLM knows, without a vocabulary.
 
-    The files in the directory `source` tell its training text, if it was loaded from there.
+    The files in the directory from which it was loaded, `source` or that of `load_bilm`, tell its
+    training text.
     """
     char_cnn, lexicon = bilm.config.char_cnn, bilm.lexicon
     limit = None if char_cnn is None else char_cnn.max_chars - 2  # without word boundaries
@@ -139,6 +143,8 @@ def known_text(bilm: BiLM, source: object) -> KnownText:
     if lexicon is not None:
         return known._replace(unit="characters", characters=frozenset(lexicon.entries))
     if not isinstance(source, str | os.PathLike):
+        source = getattr(bilm, "source", None)
+    if source is None:
         return known
     named = find_named_model(source)
     folder = Path(named.folder if named else source)

@@ -49,9 +49,9 @@ def query(
     from elmo_tf.text.tokenizers import token_sentences, tokenizer_of
 
     outputs = output or ("elmo",)
-    if tokenizer == "model":
-        signature = signature or "text"
-    split = None if tokenizer == "model" else tokenizer_of(tokenizer, None)
+    by_server = tokenizer == "model"
+    signature = signature or ("text" if by_server else None)
+    split = None if by_server else tokenizer_of(tokenizer, None)
 
     def prepared(texts: Iterable[str]) -> Iterable[Any]:
         if split is not None:
@@ -62,7 +62,7 @@ def query(
         try:
             return client.predict(given, outputs, signature)
         except ServerError as error:
-            if tokenizer != "model" or error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+            if not by_server or error.code() != grpc.StatusCode.FAILED_PRECONDITION:
                 raise
             raise ValueError(
                 f"{address} does not tokenize raw text for {model} (it has no signature "

@@ -71,12 +71,10 @@ class TextModel(keras.Model, abc.ABC):
     @tokenizer.setter
     def tokenizer(self, code: str | None) -> None:
         code = tokenizer_code(code, self.elmo and self.elmo.bilm.config.tokenizer)
-        if code is not None and self.labels_words:
-            if self.elmo is None:  # nothing is tokenized
-                code = None
-            elif self.elmo.trainable_bilm:
-                message = "A model that labels words and has a `tokenizer` needs a frozen biLM."
-                raise ValueError(message)
+        if self.labels_words and self.elmo is None:
+            code = None  # nothing is tokenized
+        if self.labels_words and code is not None and self.elmo.trainable_bilm:
+            raise ValueError("A model that labels words and has a `tokenizer` needs a frozen biLM.")
         self._tokenizer, self._word_means = code, None
 
     @abc.abstractmethod
@@ -133,24 +131,21 @@ class TextModel(keras.Model, abc.ABC):
 
     def _tokenized(self, texts: Any) -> Any:
         """Raw texts as lists of tokens. Tokens, and strings of a graph, are unchanged."""
-        if self.tokenizer is None or self.labels_words or isinstance(texts, keras.KerasTensor):
+        if self.tokenizer is None or self.labels_words or _is_symbolic(texts):
             return texts
-        if tf.is_tensor(texts) and (texts.shape.rank != 1 or tf.is_symbolic_tensor(texts)):
+        if tf.is_tensor(texts) and texts.shape.rank != 1:
             return texts
         texts = token_lists(texts, "inputs", keep_text=True)
-        return [
-            tokens_of(text, self.tokenizer) if isinstance(text, str) else text for text in texts
-        ]
+        return [tokens_of(row, self.tokenizer) if isinstance(row, str) else row for row in texts]
 
     def _add_layers(self, named: dict[str, Any]) -> None:
         """Adds the layers of words, which are means over their tokens."""
-        name = self.layers_name(self.texts[0])
-        if self.tokenizer is None or not self.labels_words or self.elmo is None or name in named:
-            return
         words = named[self.texts[0]]
-        if isinstance(words, keras.KerasTensor) or tf.is_symbolic_tensor(words):
+        if self.tokenizer is None or not self.labels_words or _LAYERS in named:
+            return
+        if _is_symbolic(words):
             raise ValueError(
-                f"In a graph, a model that tokenizes the words that it labels needs {name!r}."
+                f"In a graph, a model that tokenizes the words that it labels needs {_LAYERS!r}."
             )
         if self._word_means is None:
             embedder = Embedder(self.elmo.bilm, "all", tokenizer=self.tokenizer)
@@ -159,7 +154,7 @@ class TextModel(keras.Model, abc.ABC):
         layers = np.zeros((num_rows, self.elmo.num_layers, num_words, self.elmo.dim), np.float32)
         for row, array in zip(layers, self._word_means.embed(token_lists(words)), strict=True):
             row[:, : array.shape[1]] = array
-        named[name] = tf.constant(layers)
+        named[_LAYERS] = tf.constant(layers)
 
     def _tokens(self, inputs: Any) -> Any:
         """A text as string (batch, token)."""
@@ -303,6 +298,10 @@ class TextModel(keras.Model, abc.ABC):
         if sample_weight is not None:
             sample_weight = _as_tensor(sample_weight, "sample_weight")
         return x, y, sample_weight
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(value, keras.KerasTensor) or tf.is_symbolic_tensor(value)
 
 
 def tokens_of(text: str, tokenizer: str) -> list[str]:

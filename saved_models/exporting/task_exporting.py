@@ -113,6 +113,8 @@ class ExportedTask(tf.train.Checkpoint):
         if isinstance(members[0], CoreferenceModel):
             signatures = _of_documents(model)
         elif isinstance(members[0], SRLTagger):
+            if members[0].tokenizer is not None:
+                raise ValueError("An SRLTagger with a `tokenizer` cannot be exported.")
             signatures = _of_predicates(models[0])
             if isinstance(model, PropositionTagger):
                 signatures["propositions"] = _of_plain_sentences(model)
