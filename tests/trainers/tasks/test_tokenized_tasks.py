@@ -148,9 +148,6 @@ def test_labeled_words_are_not_tokenized_for_a_bilm_in_training(korean):
 
 def test_raw_text_without_a_tokenizer_is_reported(tmp_path, command, caplog):
     table = tmp_path / "raw.csv"
-    with open(table, "w", encoding="utf-8") as file:
-        file.write(
-            "label,text\n" + "좋음,정말 재미있는 영화였다\n나쁨,지루해서 끝까지 못 봤다\n" * 9
-        )
+    write_table(table, [f"{review} " * 3 for review in REVIEWS])
     train(command, table, tmp_path / "run", "small-ko", *CLASSIFIER)
     assert "which the tokenizer ko-morph has split. Is the text raw?" in caplog.text
