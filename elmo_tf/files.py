@@ -48,9 +48,13 @@ def write_json(path: str | os.PathLike, content: Any, overwrite: bool = True) ->
 
 
 def json_text(content: Any, indent: int | None = None) -> str:
-    """A value as JSON. The surrogates that represent invalid bytes of a text are escaped."""
-    text = json.dumps(content, ensure_ascii=False, indent=indent)
+    """A value as JSON, arrays as lists. The surrogates for invalid bytes of a text are escaped."""
+    text = json.dumps(content, ensure_ascii=False, indent=indent, default=_plain)
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _plain(value: Any) -> Any:  # an array of NumPy, or the bytes in it
+    return value.tolist() if hasattr(value, "tolist") else value.decode("utf-8", "surrogateescape")
 
 
 @contextlib.contextmanager

@@ -168,13 +168,8 @@ def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
                     (4 * dim, projection_dim),
                     lambda array: _reordered(array).T,
                 )
-            # The forget gate: elmo_tf's cell adds 1 itself.
-            yield WeightRule(
-                f"{name}.state_linearity.bias",
-                (f"{cell}/bias",),
-                (4 * dim,),
-                lambda array: _reordered(array) - _forget_one(array),
-            )
+            bias = f"{name}.state_linearity.bias"
+            yield WeightRule(bias, (f"{cell}/bias",), (4 * dim,), _bias_from_file)
             if projection_dim < dim:  # as in all published models
                 variable, shape = f"{cell}/projection_kernel", (projection_dim, dim)
                 yield _transposed(f"{name}.state_projection.weight", variable, shape)
@@ -197,6 +192,6 @@ def _reordered(array: np.ndarray) -> np.ndarray:
     return np.concatenate([first, third, second, fourth])
 
 
-def _forget_one(array: np.ndarray) -> np.ndarray:
-    """1 at the forget gate (the third block), 0 elsewhere."""
-    return np.repeat(np.array([0, 0, 1, 0], array.dtype), array.size // 4)
+def _bias_from_file(array: np.ndarray) -> np.ndarray:
+    # elmo_tf's cell itself adds 1 at the forget gate, the third block.
+    return _reordered(array) - np.repeat(np.float32([0, 0, 1, 0]), array.size // 4)

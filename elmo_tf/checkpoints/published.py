@@ -26,7 +26,6 @@ from elmo_tf.checkpoints.weight_files import (
     FORMATS,
     WEIGHT_PATTERNS,
     WeightRule,
-    check_range,
     read_weights,
     softmax_variables,
     variables_by_path,
@@ -177,7 +176,6 @@ def save_bilm(
     refuse_adapted(bilm)
     directory = Path(directory)
     variables = variables_by_path(bilm)
-    check_range(variables, dtype)  # before any file is replaced
     _write(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype, format)
     if bilm.config.char_cnn is None:
         rules = token_embedding_rules(bilm.config)

@@ -19,8 +19,7 @@ _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_VERSION = 1001
 _MAX_AXES = 64
 _MAX_PICKLE = 2**20  # bytes: about 7,000 tensors
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_EMPTY = {"EMPTY_TUPLE": tuple, "EMPTY_DICT": dict, "EMPTY_LIST": list}
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 # Number of items that an opcode takes from the stack.
 _NUM_TAKEN = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "SETITEM": 2} | dict.fromkeys(
     ["APPEND", "BUILD", "BINPERSID", "REDUCE"], 1
@@ -178,10 +177,10 @@ def _value(content: io.BytesIO) -> Any:
             case "MARK":
                 stacks.append(stack)
                 stack = []
-            case "NONE" | "NEWTRUE" | "NEWFALSE":
+            case "NONE" | "NEWTRUE" | "NEWFALSE" | "EMPTY_TUPLE":
                 stack.append(_CONSTANTS[name])
-            case "EMPTY_TUPLE" | "EMPTY_DICT" | "EMPTY_LIST":
-                stack.append(_EMPTY[name]())
+            case "EMPTY_DICT" | "EMPTY_LIST":
+                stack.append({} if name == "EMPTY_DICT" else [])
             case "BINUNICODE" | "BININT" | "BININT1" | "BININT2" | "LONG1":
                 stack.append(argument)
             case "BINPUT" | "LONG_BINPUT":

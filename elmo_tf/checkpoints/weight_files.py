@@ -38,11 +38,6 @@ class WeightRule(NamedTuple):
     to_file: Callable[..., np.ndarray] = lambda array: array
     is_optional: bool = False  # whether the dataset is omitted if it is all zeros
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the dataset equals the variable, without conversion."""
-        return self.to_file is WeightRule._field_defaults["to_file"]
-
 
 def read_weights(
     path: str | os.PathLike, rules: Iterable[WeightRule], ignore: tuple[str, ...] = ()
@@ -207,7 +202,7 @@ def write_weights(
 
     The suffix of the file is one of `FORMATS`, its dtype "float32" or "float16".
     """
-    check_range(variables, dtype)
+    _check_range(variables, dtype)
     if os.fspath(path).endswith(".safetensors"):
         numpy = require_extra("safetensors.numpy", "huggingface", "The format safetensors")
         with atomic_file(path) as part:
@@ -216,7 +211,8 @@ def write_weights(
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
             table = variables[rule.variables[0]]
-            if rule.is_plain and len(table.shape) == 2:
+            is_plain = rule.to_file is WeightRule._field_defaults["to_file"]
+            if is_plain and len(table.shape) == 2:
                 _write_rows(file, rule.dataset, table, dtype)
             else:
                 for name, array in _arrays([rule], variables, dtype):
@@ -233,7 +229,7 @@ def _arrays(
             yield rule.dataset, np.ascontiguousarray(rule.to_file(*arrays))
 
 
-def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
+def _check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
     """Raises `ValueError` if a finite value is out of the range of a dtype."""
     if dtype == "float32":
         return

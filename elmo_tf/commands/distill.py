@@ -1,7 +1,6 @@
 """The subcommand `distill`: a biLM ─► static word vectors."""
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from absl import logging
 from cyclopts.types import PositiveInt
@@ -33,8 +32,13 @@ def distill(
         min_count: with --corpus: leave out rarer words.
         max_size: with --corpus: most frequent words to keep; all by default.
     """
-    from elmo_tf.evaluation.stored_vectors import write_word_vectors
+    from elmo_tf.checkpoints.load import load_bilm
+    from elmo_tf.embedding import Embedder
+    from elmo_tf.evaluation import stored_vectors
     from elmo_tf.files import refuse_file
+    from elmo_tf.logs import progress_over
+    from elmo_tf.text.corpus import read_sentences
+    from elmo_tf.text.reading import sentence_files
 
     if bool(vocab) == bool(corpus):
         raise WrongCallError("pass one of --vocab and --corpus")
@@ -44,20 +48,24 @@ def distill(
             "context"
         )
     refuse_file(output, overwrite)
-    words, dim, vectors = (
-        _of_vocabulary(model, vocab)
-        if vocab
-        else _of_corpus(model, corpus, layers, min_count, max_size, precision)
-    )
-    write_word_vectors(output, words, vectors, dim)
+    if vocab:
+        words = _words_in(vocab)
+        bilm = load_bilm(model)
+        dim = bilm.config.lstm.projection_dim
+        vectors = stored_vectors.layer_0_vectors(bilm, words)
+        vectors = progress_over(vectors, len(words), "encoding", "words")
+    else:
+        files = sentence_files(corpus)
+        words = _frequent_words(files, min_count, max_size)
+        embedder = Embedder(model, layers, precision)
+        dim = embedder.dim
+        sentences = progress_over(read_sentences(files), None, "embedding", "sentences")
+        vectors = stored_vectors.mean_vectors(embedder, sentences, words)
+    stored_vectors.write_word_vectors(output, words, vectors, dim)
     logging.info("%s holds %s vectors of %d dimensions.", output, f"{len(words):,}", dim)
 
 
-def _of_vocabulary(model: str, vocab: str) -> tuple[list[str], int, Iterable[Any]]:
-    """Words, the dimension, and the words' vectors of layer 0."""
-    from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.evaluation.stored_vectors import layer_0_vectors
-    from elmo_tf.logs import progress_over
+def _words_in(vocab: str) -> list[str]:
     from elmo_tf.text.reading import read_lines
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS
 
@@ -68,37 +76,18 @@ def _of_vocabulary(model: str, vocab: str) -> tuple[list[str], int, Iterable[Any
             raise ValueError(f"{vocab}: {word!r} is not one word.")
     if not words:
         raise ValueError(f"{vocab} has no words.")
-    bilm = load_bilm(model)
-    vectors = progress_over(layer_0_vectors(bilm, words), len(words), "encoding", "words")
-    return words, bilm.config.lstm.projection_dim, vectors
+    return words
 
 
-def _of_corpus(
-    model: str,
-    corpus: tuple[str, ...],
-    layers: str,
-    min_count: int,
-    max_size: int | None,
-    precision: str,
-) -> tuple[list[str], int, Iterable[Any]]:
-    """Words, the dimension, and the means of the words' contextual vectors."""
-    from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.stored_vectors import mean_vectors
+def _frequent_words(files: list[str], min_count: int, max_size: int | None) -> list[str]:
     from elmo_tf.logs import progress_over
-    from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.counting import reported_lines
-    from elmo_tf.text.reading import sentence_files
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-    files = sentence_files(corpus)
-    vocabulary = Vocabulary.build(
-        progress_over(reported_lines(files, format=None), None, "counting", "lines"),
-        min_count,
-        None if max_size is None else max_size + len(SPECIAL_TOKENS),
-    )
-    words = list(vocabulary.tokens[len(SPECIAL_TOKENS) :])
+    num_special = len(SPECIAL_TOKENS)
+    lines = progress_over(reported_lines(files, format=None), None, "counting", "lines")
+    size = None if max_size is None else max_size + num_special
+    words = list(Vocabulary.build(lines, min_count, size).tokens[num_special:])
     if not words:
         raise ValueError(f"No word occurs at least {min_count} times (--min-count).")
-    embedder = Embedder(model, layers, precision)
-    sentences = progress_over(read_sentences(files), None, "embedding", "sentences")
-    return words, embedder.dim, mean_vectors(embedder, sentences, words)
+    return words

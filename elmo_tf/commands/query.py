@@ -71,11 +71,11 @@ def query(
 
     with Client(address, model, timeout) as client, ThreadPoolExecutor() as pool:
         if sentences not in ((), (STDIN,)):
-            print_json(_jsonable(predict(list(prepared(sentences)))))
+            print_json(predict(list(prepared(sentences))))
             return
 
         def ask(line: Any) -> dict[str, Any]:
-            return {name: values[0] for name, values in _jsonable(predict([line])).items()}
+            return {name: values[0] for name, values in predict([line]).items()}
 
         lines = (line.rstrip("\r\n") for line in sentence_lines(sys.stdin.buffer))
         lines = iter(prepared(lines))
@@ -85,13 +85,3 @@ def query(
             for answer in pool.map(ask, group):
                 print_json(answer)
                 sys.stdout.flush()
-
-
-def _jsonable(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: _decoded(array.tolist()) for name, array in answer.items()}
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(element) for element in value]
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

@@ -33,7 +33,7 @@ def probe(
 ) -> dict[str, Any]:
     """Trains a linear classifier of tags on each layer, and tests it on other sentences.
 
-    Multinomial logistic regression on whitened features, see `LinearClassifier`. The baseline is a
+    Multinomial logistic regression on whitened features, see `classify`. The baseline is a
     token's most frequent tag in the training data, and for an unknown token the most frequent tag
     of all; ties are resolved alphabetically.
 
@@ -98,14 +98,14 @@ def probe(
     with progress(train_layers.shape[0], "fitting", "layers") as meter:
         for layer in range(train_layers.shape[0]):
             start = time.perf_counter()
-            classifier = LinearClassifier(train_layers.layer(layer), train_ids, c, max_iterations)
-            is_correct = classifier.predict(test_layers.layer(layer)) == test_ids
+            vectors = train_layers.layer(layer), train_ids, test_layers.layer(layer)
+            predicted, iterations = classify(*vectors, c, max_iterations)
             probes.append(
                 {
                     "layer": layer,
-                    "accuracy": _accuracy(is_correct, is_known),
-                    "iterations": classifier.iterations,
-                    "converged": classifier.converged,
+                    "accuracy": _accuracy(predicted == test_ids, is_known),
+                    "iterations": iterations,
+                    "converged": iterations < max_iterations,
                     "seconds": time.perf_counter() - start,
                 }
             )
@@ -145,16 +145,15 @@ def sampled(sentences: Sequence[TaggedSentence], max_tokens: int) -> Sequence[Ta
 
 
 def _accuracy(is_correct: np.ndarray, is_known: np.ndarray) -> dict[str, float | None]:
-    parts = {
-        "all": is_correct,
-        "known": is_correct[is_known],
-        "unknown": is_correct[~is_known],
-    }
+    known, unknown = is_correct[is_known], is_correct[~is_known]
+    parts = {"all": is_correct, "known": known, "unknown": unknown}
     return {name: float(part.mean()) if part.size else None for name, part in parts.items()}
 
 
-class LinearClassifier:
-    """Multinomial logistic regression on whitened features.
+def classify(
+    train: np.ndarray, classes: np.ndarray, test: np.ndarray, c: float, max_iterations: int
+) -> tuple[np.ndarray, int]:
+    """Classifies vectors by multinomial logistic regression on whitened features.
 
     `sum_i -log softmax(W z_i + b)[y_i] + |W|² / (2 c)`, minimized by L-BFGS, where `z_i = A (x_i -
     mean)` has the identity as its covariance on the training data. So the penalty treats all
@@ -162,38 +161,29 @@ class LinearClassifier:
     standardized.
 
     Args:
-        vectors: float (example, feature), to fit on; may be memory-mapped. The whitened copy takes
-            4 bytes of memory per number.
-        classes: int (example,), with at least two different values.
-        c: float > 0. Inverse strength of the penalty.
-        max_iterations: int >= 1. Maximum number of L-BFGS iterations.
+        train, test: float (example, feature); may be memory-mapped. The whitened copy of `train`
+            takes 4 bytes of memory per number.
+        classes: int (example,), those of `train`, with at least two different values.
+        c, max_iterations: see `probe`.
 
-    Attributes:
-        iterations: the number of iterations.
-        converged: whether the fit converged before `max_iterations`.
+    Returns:
+        The most probable class of each vector of `test`, and the number of iterations.
     """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
 
-    def __init__(self, vectors: np.ndarray, classes: np.ndarray, c: float, max_iterations: int):
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
-        from threadpoolctl import threadpool_limits
-
-        # A matrix with one column per class gains little from a second thread; on a few busy cores,
-        # threads that wait for each other are many times slower.
-        with threadpool_limits(1 if num_cores() <= 2 else None), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self._mean, self._matrix = whitening(vectors)
-            features = np.empty((len(vectors), self._matrix.shape[1]), np.float32)
-            for chunk, whitened in zip(_chunks(vectors), _chunks(features), strict=True):
-                whitened[:] = (chunk - self._mean) @ self._matrix
-            self._model = LogisticRegression(C=c, max_iter=max_iterations).fit(features, classes)
-        self.iterations = int(self._model.n_iter_.max())
-        self.converged = self.iterations < max_iterations
-
-    def predict(self, vectors: np.ndarray) -> np.ndarray:
-        """Returns the most probable class of each vector, (example, feature) → int (example,)."""
-        chunks = ((chunk - self._mean) @ self._matrix for chunk in _chunks(vectors))
-        return np.concatenate([self._model.predict(features) for features in chunks])
+    # A matrix with one column per class gains little from a second thread; on a few busy cores,
+    # threads that wait for each other are many times slower.
+    with threadpool_limits(1 if num_cores() <= 2 else None), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        mean, matrix = whitening(train)
+        features = np.empty((len(train), matrix.shape[1]), np.float32)
+        for chunk, whitened in zip(_chunks(train), _chunks(features), strict=True):
+            whitened[:] = (chunk - mean) @ matrix
+        model = LogisticRegression(C=c, max_iter=max_iterations).fit(features, classes)
+    predicted = [model.predict((chunk - mean) @ matrix) for chunk in _chunks(test)]
+    return np.concatenate(predicted), int(model.n_iter_.max())
 
 
 def whitening(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
