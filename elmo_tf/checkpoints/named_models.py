@@ -101,7 +101,6 @@ class NamedModel:
                     raise
 
 
-_ALLENNLP = "https://allennlp.s3.amazonaws.com/models/elmo"
 _SEQVEC = "https://rostlab.org/~deepppi/embedding_repo/embedding_models/seqvec"
 REPOSITORY = "http://vectors.nlpl.eu/repository"
 _PETERS = ("Apache-2.0", "Peters et al. 2018")
@@ -115,13 +114,9 @@ LANGUAGES = (  # noqa: SIM905
 _FIRST_ARCHIVE = 136
 
 
-def _published(shape: str) -> tuple[str, str]:
-    stem = f"{_ALLENNLP}/{shape}/elmo_{shape}"
-    return f"{stem}_options.json", f"{stem}_weights.hdf5"
-
-
-def _contributed(folder: str, *files: str) -> tuple[str, ...]:
-    return tuple(f"{_ALLENNLP}/contributed/{folder}/{file}" for file in files)
+def _allennlp(folder: str, name: str = "", weights: str = "weights.hdf5") -> tuple[str, str]:
+    stem = f"https://allennlp.s3.amazonaws.com/models/elmo/{folder}/elmo_{name or folder}"
+    return f"{stem}_options.json", f"{stem}_{weights}"
 
 
 _MODELS = (
@@ -135,7 +130,7 @@ _MODELS = (
     ),
     NamedModel(
         *("small", "English, 769 M tokens", 256, 13.6, *_PETERS),
-        _published("2x1024_128_2048cnn_1xhighway"),
+        _allennlp("2x1024_128_2048cnn_1xhighway"),
         {
             "elmo_2x1024_128_2048cnn_1xhighway_weights.hdf5": "sha256:"
             "747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229"
@@ -143,27 +138,25 @@ _MODELS = (
     ),
     NamedModel(
         *("medium", "English, 769 M tokens", 512, 28.0, *_PETERS),
-        _published("2x2048_256_2048cnn_1xhighway"),
+        _allennlp("2x2048_256_2048cnn_1xhighway"),
     ),
     NamedModel(
         *("original", "English, 769 M tokens", 1024, 93.6, *_PETERS),
-        _published("2x4096_512_2048cnn_2xhighway"),
+        _allennlp("2x4096_512_2048cnn_2xhighway"),
     ),
     NamedModel(
         *("5.5B", "English, 5.5 billion tokens", 1024, 93.6, *_PETERS),
-        _published("2x4096_512_2048cnn_2xhighway_5.5B"),
+        _allennlp("2x4096_512_2048cnn_2xhighway_5.5B"),
     ),
     NamedModel(
         *("pubmed", "English, PubMed", 1024, 93.6, None, _CONTRIBUTED),
-        _contributed(
-            "pubmed",
-            "elmo_2x4096_512_2048cnn_2xhighway_options.json",
-            "elmo_2x4096_512_2048cnn_2xhighway_weights_PubMed_only.hdf5",
+        _allennlp(
+            *("contributed/pubmed", "2x4096_512_2048cnn_2xhighway", "weights_PubMed_only.hdf5")
         ),
     ),
     NamedModel(
         *("pt", "Portuguese", None, None, None, _CONTRIBUTED),
-        _contributed("pt", "elmo_pt_options.json", "elmo_pt_weights.hdf5"),
+        _allennlp("contributed/pt", "pt"),
     ),
     NamedModel(
         *("seqvec", "proteins, UniRef50", 1024, 93.6, None, "Heinzinger et al. 2019"),
