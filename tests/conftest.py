@@ -293,6 +293,18 @@ def command(capsys):
 
 
 @pytest.fixture
+def stdout_of(command):
+    """Calls the command, which must succeed; returns its stdout."""
+
+    def call(*arguments):
+        status, out, err = command(*arguments)
+        assert status == 0, err
+        return out
+
+    return call
+
+
+@pytest.fixture
 def stdin(monkeypatch):
     """Sets the bytes that the command reads from stdin."""
 

@@ -63,12 +63,6 @@ def test_files_are_found_by_their_names(copied, layers, names):
     check(load_bilm(copied), layers)
 
 
-def test_a_pair_of_paths_selects_both_files(copied, layers):
-    (copied / "other_weights.hdf5").touch()
-
-    check(load_bilm((copied / "options.json", str(copied / "weights.hdf5"))), layers)
-
-
 @pytest.mark.parametrize("prefix", ["", "a/b/", "run/"])
 def test_a_zip_of_the_files_or_of_their_folder_is_loaded(
     tmp_path, checkpoint_directory, layers, prefix
@@ -131,11 +125,12 @@ def test_urls_with_the_same_file_name_are_cached_separately(website, checkpoint_
 
 
 @pytest.mark.parametrize("name", ["model.hdf5", "old_weights.hdf5", "old_options.json"])
-def test_two_options_or_weight_files_are_refused(copied, name):
+def test_two_options_or_weight_files_are_refused_without_a_pair(copied, layers, name):
     (copied / name).touch()
 
     with pytest.raises(ValueError, match=rf"must contain one .*, not 2: .*{name}.*Pass the pair"):
         load_bilm(copied)
+    check(load_bilm((copied / "options.json", str(copied / "weights.hdf5"))), layers)
 
 
 def test_single_files_and_other_objects_are_refused(checkpoint_directory):

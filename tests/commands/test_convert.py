@@ -54,9 +54,8 @@ def test_an_array_that_the_memory_does_not_hold_is_named(
     assert re.search(expected, log)
 
 
-def test_convert_saves_the_state_of_a_warm_start(command, checkpoint_directory):
-    status, _, _ = command("convert", checkpoint_directory, "warm", "--warm-start", "text.*")
-    assert status == 0
+def test_convert_saves_the_state_of_a_warm_start(stdout_of, checkpoint_directory):
+    stdout_of("convert", checkpoint_directory, "warm", "--warm-start", "text.*")
     warm = load_bilm("warm")
     again = load_bilm(checkpoint_directory)
     assert np.abs(warm.initial_state).max() > 0

@@ -37,12 +37,10 @@ def test_output_equals_the_vectors_of_the_embedder(command, model):
     assert index == {line: str(number) for number, line in enumerate(LINES)}
 
 
-def test_a_dash_reads_stdin(command, model, stdin):
+def test_a_dash_reads_stdin(command, stdout_of, model, stdin):
     stdin("\n".join(LINES).encode())
 
-    status, _, err = command("embed", model, "-", "v.hdf5", "--layers", "top")
-
-    assert status == 0, err
+    stdout_of("embed", model, "-", "v.hdf5", "--layers", "top")
     stdin(b"the D\ncat N\n\na D\n")
     assert command("embed", model, "-", "u.hdf5", "--input-format", "conll")[0] == 0
     assert [len(v[0]) for v in read_vectors(Path("u.hdf5")).values()] == [2, 1]
@@ -61,15 +59,13 @@ def test_mean_pooling_writes_one_vector_per_sentence_in_bfloat16(command, model)
     np.testing.assert_allclose(np.load("v.npy"), expected, atol=0.03)
 
 
-def test_options_are_applied_to_the_output(command, model):
+def test_options_are_applied_to_the_output(stdout_of, model):
     Path("text.conllu").write_text("1\tthe\n2\tcat\n\n1-2\tit's\n1\tit\n2\t's\n")
 
-    status, _, _ = command(
+    stdout_of(
         *("embed", model, "text.conllu", "v.parquet", "--dtype", "float16"),
         *("--forget-sentences", "--token-column", "2"),
     )
-
-    assert status == 0
     table = pq.read_table("v.parquet")
     assert table.column_names == ["line", "shape", "vectors"]
     assert str(table.schema.field("vectors").type.value_type) == "halffloat"

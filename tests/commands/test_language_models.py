@@ -14,9 +14,8 @@ from runs import LINES
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 
-def test_evaluate_prints_one_json_object(command, trained, caplog):
-    status, out, _ = command("evaluate", trained, "text.txt")
-    assert status == 0
+def test_evaluate_prints_one_json_object(stdout_of, trained, caplog):
+    out = stdout_of("evaluate", trained, "text.txt")
     result = json.loads(out)
     assert set(result) == {"forward", "backward", "average", "tokens", "unknown"}
     assert result["tokens"] == sum(len(line.split()) + 1 for line in LINES if line)
@@ -29,7 +28,7 @@ def test_evaluate_prints_one_json_object(command, trained, caplog):
     assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
 
 
-def test_a_model_of_proteins_is_trained_and_evaluated_on_fasta(command):
+def test_a_model_of_proteins_is_trained_and_evaluated_on_fasta(command, stdout_of):
     Path("odd.txt").write_text(">P1\nMKTA\nYIAK\n>P2\nMKKA\n" * 9)
     Path("odd.faa").write_bytes(Path("odd.txt").read_bytes())
     fasta = "--input-format", "fasta"
@@ -37,20 +36,16 @@ def test_a_model_of_proteins_is_trained_and_evaluated_on_fasta(command):
     assert Path("vocab.txt").read_text().split()[3:] == ["K", "A", "M", "I", "T", "Y"]
     options = ("--preset", "tiny", "--word-input", "--steps", "2", "--batch-size", "2")
     texts = ("--corpus", "odd.txt", "--valid", "odd.txt", *fasta)
-    status, out, err = command(
-        *("train", *texts, "--vocab", "vocab.txt", "--workdir", "run", *options)
-    )
-    assert status == 0, err
+    out = stdout_of(*("train", *texts, "--vocab", "vocab.txt", "--workdir", "run", *options))
     (last,) = json.loads(out)["perplexity"]
     result = json.loads(command("evaluate", "run", "odd.faa")[1])
     assert result == pytest.approx({k: v for k, v in last.items() if k != "step"}, rel=1e-5)
     assert result["tokens"] == 9 * (8 + 1 + 4 + 1)
 
 
-def test_score_prints_sentences_and_their_tokens(command, trained, caplog):
+def test_score_prints_sentences_and_their_tokens(command, stdout_of, trained, caplog):
     Path("one.txt").write_bytes(b"the cat \xff\n\n")
-    status, out, _ = command("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
-    assert status == 0
+    out = stdout_of("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
     assert r'"\udcff"' in out
     sentence, empty = map(json.loads, out.splitlines())
     (score,) = sentence_scores(load_language_model(trained), ["the cat \udcff"])
@@ -74,13 +69,10 @@ def test_score_prints_sentences_and_their_tokens(command, trained, caplog):
 
 
 def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(
-    command, trained, stdin
+    command, stdout_of, trained, stdin
 ):
     stdin(b"the **cat** sat\n\n **a** dog **saw** **\n")
-    status, out, _ = command(
-        "substitutes", "--top", "2", trained, "the **cat** **fled**", "-", "**dog**"
-    )
-    assert status == 0
+    out = stdout_of("substitutes", "--top", "2", trained, "the **cat** **fled**", "-", "**dog**")
     results = [json.loads(line) for line in out.splitlines()]
     wanted = [
         *((0, 1, "cat", "the cat fled"), (0, 2, "fled", "the cat fled")),

@@ -10,14 +10,9 @@ LINES = ["the bank raised | its rates", "they sat on the bank", "a bank lent", "
 
 
 @pytest.fixture
-def neighbors(command, checkpoint_directory):
-    def call(*arguments):
-        options = ("--model", checkpoint_directory, "--corpus", "*.txt")
-        status, out, err = command("neighbors", *arguments, *options)
-        assert status == 0, err
-        return out
-
-    return call
+def neighbors(stdout_of, checkpoint_directory):
+    options = ("--model", checkpoint_directory, "--corpus", "*.txt")
+    return lambda *arguments: stdout_of("neighbors", *arguments, *options)
 
 
 def test_neighbors_of_a_sentence_are_printed_with_sentence_file_and_line(neighbors):

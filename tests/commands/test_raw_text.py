@@ -73,12 +73,11 @@ def test_raw_text_is_embedded_as_its_tokens(command):
             np.testing.assert_allclose(raw[name], text[name], atol=1e-5)
 
 
-def test_a_probe_reads_the_means_of_the_tokens_of_words(command):
+def test_a_probe_reads_the_means_of_the_tokens_of_words(stdout_of):
     rows = [("don't", "A"), ("stop!", "B"), ("", "")] * 4
     Path("tags.conll").write_text("\n".join(f"{word} {tag}".strip() for word, tag in rows))
     call = ("probe", "small-en", "--train", "tags.conll", "--test", "tags.conll", "--tokenize")
-    status, out, err = command(*call)
-    assert status == 0, err
+    out = stdout_of(*call)
     result = json.loads(out)
     assert result["train_tokens"] == 8
     assert [layer["accuracy"]["all"] for layer in result["layers"]] == [1.0, 1.0, 1.0]

@@ -16,21 +16,15 @@ METHODS = ["first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"]
 
 
 @pytest.fixture
-def senses(in_temporary_folder, command, checkpoint_directory):
+def senses(in_temporary_folder, stdout_of, checkpoint_directory):
     savings = [SAVINGS[0], "rates", "rose"]
     write_corpus(Path("train.data.xml"), [RIVERSIDE, savings, savings])
     write_corpus(Path("one.data.xml"), [RIVERSIDE, SAVINGS])
     write_corpus(Path("two.data.xml"), [[word("Oslo", "oslo", "oslo%1")]])
     write_inventory(Path("senses.tsv"), "bank n money%1", "bank n river%1", "rise v rise%2")
-
-    def call(*options):
-        files = ("--train", "train.data.xml", "--inventory", "senses.tsv")
-        tests = ("--test", "one.data.xml", "two.data.xml")
-        status, out, err = command("senses", checkpoint_directory, *files, *tests, *options)
-        assert status == 0, err
-        return out
-
-    return call
+    files = ("--train", "train.data.xml", "--inventory", "senses.tsv")
+    tests = ("--test", "one.data.xml", "two.data.xml")
+    return lambda *options: stdout_of("senses", checkpoint_directory, *files, *tests, *options)
 
 
 def test_scores_are_printed_as_json_and_answers_written_as_keys(senses, checkpoint_directory):

@@ -24,19 +24,7 @@ CAT = word("cat", "cat", "cat%1")
 @pytest.fixture
 def corpus(tmp_path):
     """Writes a sense-annotated text and its gold keys; returns the path of the text."""
-    return lambda sentences, **kwargs: write_corpus(tmp_path / "a.data.xml", sentences, **kwargs)
-
-
-@pytest.fixture
-def raw(tmp_path):
-    """Writes a corpus of this XML, with the gold keys of i0."""
-
-    def write(xml, gold="i0 cat%1\n"):
-        (tmp_path / "raw.data.xml").write_bytes(xml.encode() if isinstance(xml, str) else xml)
-        (tmp_path / "raw.gold.key.txt").write_text(gold, "utf-8")
-        return tmp_path / "raw.data.xml"
-
-    return write
+    return lambda sentences: write_corpus(tmp_path / "a.data.xml", sentences)
 
 
 @pytest.fixture
@@ -44,6 +32,17 @@ def file(tmp_path):
     def write(text, name="a.txt"):
         (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
         return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def raw(file):
+    """Writes a corpus of this XML, with the gold keys of i0."""
+
+    def write(xml, gold="i0 cat%1\n"):
+        file(gold, "raw.gold.key.txt")
+        return file(xml, "raw.data.xml")
 
     return write
 

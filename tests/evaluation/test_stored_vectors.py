@@ -92,18 +92,17 @@ def test_invalid_files_are_reported_by_name(bilm):
             open_vectors(name)
 
 
-def test_probe_and_senses_accept_vector_files(command, checkpoint_directory):
+def test_probe_and_senses_accept_vector_files(command, stdout_of, checkpoint_directory):
     rows = "".join(f"{t}\tX\n" for t in LINES[0].split()[:2]) + "sat\tY\n.\tZ\n"
     Path("tags.conll").write_text(rows + "\n" + rows)
     Path("words.txt").write_text("the 1 2\ncat 3 4\nsat 0 1\n")
     command("embed", checkpoint_directory, "tags.conll", "old.hdf5")
     vectors = ("--vectors", "old=old.hdf5", "static=words.txt")
 
-    status, out, err = command(
+    out = stdout_of(
         *("probe", checkpoint_directory, "--train", "tags.conll", "--test", "tags.conll"),
         *vectors,
     )
-    assert status == 0, err
     found = json.loads(out)
     of_model, of_file = found["layers"], found["vectors"]["old"]["layers"]
     assert [one["accuracy"] for one in of_file] == [one["accuracy"] for one in of_model]
@@ -111,11 +110,10 @@ def test_probe_and_senses_accept_vector_files(command, checkpoint_directory):
     for name in ("one.data.xml", "two.data.xml"):
         write_corpus(Path(name), [["the", word("cat", "cat", "cat%1"), "sat", "."]])
     write_inventory(Path("senses.tsv"), "cat n cat%1")
-    status, out, err = command(
+    out = stdout_of(
         *("senses", checkpoint_directory, "--train", "one.data.xml", "--test", "two.data.xml"),
         *("--inventory", "senses.tsv", *vectors),
     )
-    assert status == 0, err
     scores = {name: one["f1"] for name, one in json.loads(out)["vectors"].items()}
     assert scores["old"]["layer_2"]["two"] == scores["static"]["layer_0"]["two"] == 1
     assert "layer_1" not in scores["static"]

@@ -7,13 +7,12 @@ import subprocess
 import sys
 
 
-def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, caplog):
+def test_sentences_in_the_arguments_are_answered_in_one_object(command, stdout_of, server, caplog):
     address = f"localhost:{server.port}"
-    status, out, err = command(
+    out = stdout_of(
         *("query", address, "the cat", "", "--output", "default"),
         *("--output", "sequence_len"),
     )
-    assert status == 0, err
     answer = json.loads(out)
     assert list(answer) == ["default", "sequence_len"]
     assert answer["sequence_len"] == [2, 0]
@@ -33,14 +32,13 @@ def test_raw_text_is_tokenized_by_the_command_or_the_server(command, server, std
     assert (status, "Pass the code of the tokenizer, such as --tokenize en" in err) == (1, True)
 
 
-def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin):
+def test_lines_of_stdin_are_answered_line_by_line(stdout_of, server, stdin):
     lines = [b"the cat sat", b"", b"\xff on it", b"a"] * 30
     stdin(b"\r\n".join(lines) + b"\n")
-    status, out, err = command(
+    out = stdout_of(
         *("query", f"localhost:{server.port}", "-"),
         *("--output", "elmo", "--output", "sequence_len"),
     )
-    assert status == 0, err
     answers = [json.loads(line) for line in out.splitlines()]
     assert [answer["sequence_len"] for answer in answers] == [3, 0, 3, 1] * 30
     assert [len(answer["elmo"]) for answer in answers] == [3, 0, 3, 1] * 30
