@@ -22,6 +22,8 @@ from elmo_tf.tasks import (
 
 WORDS = ("the", "cat", "sat", "on", "mat", "ein", "Zürich")
 SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]
+WITH_TOKENS = [0, 1, 3]  # indices of the sentences with tokens
+NOT_EMPTY = [SENTENCES[index] for index in WITH_TOKENS]
 # For each kind of model: its class and the settings of a small model.
 KINDS = {
     "tagger": (CRFTagger, {"labels": ["O", "B-X", "I-X"], "units": (5, 4), "scheme": "BIO"}),

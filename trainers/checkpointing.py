@@ -69,10 +69,8 @@ class RunState:
         reason = None
         try:
             self._write(folder)
-        except tf.errors.OpError as error:
-            reason = error.message
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
+        except (OSError, tf.errors.OpError) as error:
+            reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
         if any(self._cluster.gather(float(reason is not None))):
             reason = reason or "Another worker cannot write its part."
             raise OSError(f"Cannot save the state of the run in {folder}: {reason}")

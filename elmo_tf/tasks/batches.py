@@ -43,12 +43,10 @@ class Batches:
         model: the model that reads the batches.
         texts: the texts of each example, lists of tokens.
         targets: one target per example: an int (a label); a list of ints (tags); or an int array
-            whose rows are alternative targets, one of which is drawn in each epoch. None without
-            targets.
-        batch_size: int >= 1. Examples per batch.
-        layers: the distinct texts and the layers of the biLM for them; None if the model computes
-            them. Defaults to None.
-        features: the other inputs of each example by name, see `TaskModel`. Defaults to None.
+            whose rows are alternative targets, one of which is drawn in each epoch. Or None.
+        batch_size: examples per batch.
+        layers: distinct texts and the biLM's layers for them; None if the model computes them.
+        features: the other inputs of each example by name, see `TaskModel`.
     """
 
     def __init__(

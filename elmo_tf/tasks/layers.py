@@ -1,6 +1,5 @@
 """Shared by task models: attention and pooling over the real tokens, and bidirectional LSTMs."""
 
-import functools
 from typing import Any
 
 import keras
@@ -17,15 +16,7 @@ def masked_softmax(scores: Any, mask: Any, null_score: Any = None) -> Any:
     """Softmax over the real tokens of the last axis; zeros where there are none.
 
     With a null score `β`, attention may also go to no token, and the weights sum to less than 1:
-    `p_j = exp(a_j) / (exp(β) + sum_k exp(a_k))`.
-
-    Args:
-        scores: float (…, token).
-        mask: bool, broadcastable to `scores`. True = a real token.
-        null_score: float () or None. Defaults to None, no null score.
-
-    Returns:
-        float (…, token).
+    `p_j = exp(a_j) / (exp(β) + sum_k exp(a_k))`. The mask is broadcast to the scores.
 
     Source: the code of Clark and Gardner 2018 (document-qa), for the null score.
     """
@@ -44,37 +35,21 @@ def masked_softmax(scores: Any, mask: Any, null_score: Any = None) -> Any:
 def soft_alignment(vectors: Any, others: Any, others_mask: Any) -> Any:
     """Aligns each token of a text with the tokens of another: `softmax(a · b') · b`.
 
-    Args:
-        vectors: float (batch, token, feature).
-        others: float (batch, other token, feature).
-        others_mask: bool (batch, other token).
-
-    Returns:
-        float (batch, token, feature); zeros if the other text is empty.
+    float (batch, token, feature), as `vectors`; zeros if the other text is empty.
     """
     scores = ops.matmul(vectors, ops.transpose(others, (0, 2, 1)))  # (batch, token, other token)
     return ops.matmul(masked_softmax(scores, others_mask[:, None, :]), others)
 
 
 def masked_max(vectors: Any, mask: Any) -> Any:
-    """The maximum of each feature over the tokens.
+    """The maximum of each feature over the tokens; zeros for a sentence without tokens.
 
-    Args:
-        vectors: float (batch, token, feature).
-        mask: bool (batch, token). True = a real token.
-
-    Returns:
-        float (batch, feature); zeros for a sentence without tokens.
+    float (batch, token, feature), bool (batch, token) ─► float (batch, feature).
     """
     real = mask[..., None]
     vectors = ops.where(real, vectors, ops.cast(MASKED_SCORE, vectors.dtype))
     pooled = ops.max(vectors, axis=1, initial=MASKED_SCORE)  # `initial` allows an empty batch
     return ops.where(ops.any(real, axis=1), pooled, ops.zeros_like(pooled))
-
-
-def masked_min(vectors: Any, mask: Any) -> Any:
-    """The minimum of each feature over the tokens; see `masked_max`."""
-    return -masked_max(-vectors, mask)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -118,16 +93,13 @@ class BiRNN(keras.layers.Layer):
         self.cell = cell
         self.dropout_rate = dropout
         self.learn_initial_state = learn_initial_state
-        if cell == "lstm":
-            new_direction = functools.partial(ProjectedLSTM, units)
-        else:
-            new_direction = functools.partial(
-                CellRNN, units, cell, dropout, learn_initial_state=learn_initial_state
-            )
-        self.forward, self.backward = (
-            new_direction(go_backwards=name == "backward", dtype=self.dtype_policy, name=name)
-            for name in ("forward", "backward")
-        )
+        rnn, options = ProjectedLSTM, {}
+        if cell != "lstm":
+            options = {"cell": cell, "dropout": dropout, "learn_initial_state": learn_initial_state}
+            rnn = CellRNN
+        options |= {"units": units, "dtype": self.dtype_policy}
+        self.forward = rnn(**options, name="forward")
+        self.backward = rnn(**options, go_backwards=True, name="backward")
         self.supports_masking = True
 
     def build(self, input_shape):

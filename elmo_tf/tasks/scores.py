@@ -118,11 +118,12 @@ def answer_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]
 
     Source: Rajpurkar et al. 2016, section 6.1, and evaluate-v1.1.py.
     """
-    pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[1] is not None]
-    em, f1 = (
-        sum(max(score(answer, text) for answer in answers) for answers, text in pairs)
-        for score in (_em, _f1)
-    )
+    em = f1 = 0.0
+    for answers, text in zip(gold, predicted, strict=True):
+        if text is not None:
+            answer, *answers = map(normalized_answer, (text, *answers))
+            em += answer in answers
+            f1 += max(_f1(each, answer) for each in answers)
     num_questions = max(len(gold), 1)
     return {"em": em / num_questions, "f1": f1 / num_questions, "questions": len(gold)}
 
@@ -136,25 +137,17 @@ def normalized_answer(text: str) -> str:
     return " ".join(words.split())
 
 
-def _em(gold: str, predicted: str) -> float:
-    return float(normalized_answer(gold) == normalized_answer(predicted))
-
-
 def _f1(gold: str, predicted: str) -> float:
     """F1 of the two multisets of tokens; 0 without tokens, even if both have none."""
-    counts = [Counter(normalized_answer(text).split()) for text in (gold, predicted)]
-    shared = (counts[0] & counts[1]).total()
-    return 2 * shared / max(counts[0].total() + counts[1].total(), 1)
+    ours, theirs = Counter(gold.split()), Counter(predicted.split())
+    return 2 * (ours & theirs).total() / max(ours.total() + theirs.total(), 1)
 
 
 class Argument(NamedTuple):
-    """An argument of a proposition: its role, without "C-", and its phrases.
-
-    A phrase is its first and its last token. A discontinuous argument has several.
-    """
+    """An argument of a proposition: its role, without "C-", and its phrases."""
 
     label: str
-    phrases: tuple[tuple[int, int], ...]
+    phrases: tuple[tuple[int, int], ...]  # the first and the last token of each
 
 
 def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:

@@ -27,16 +27,11 @@ class Span(NamedTuple):
 
 
 class TagConstraints(NamedTuple):
-    """The allowed first tags, transitions and last tags.
+    """The allowed first tags, transitions and last tags."""
 
-    first: bool (tag,).
-    between: bool (tag, tag). Whether the tag of a column may follow that of a row.
-    last: bool (tag,).
-    """
-
-    first: Sequence[bool]
-    between: Sequence[Sequence[bool]]
-    last: Sequence[bool]
+    first: Sequence[bool]  # (tag,)
+    between: Sequence[Sequence[bool]]  # (tag, tag): the tag of a column after that of a row
+    last: Sequence[bool]  # (tag,)
 
 
 class TokenError(ValueError):
@@ -176,21 +171,17 @@ def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) ->
 
 
 def _parts_of(tags: Sequence[str], scheme: str) -> list[tuple[str, str]]:
+    """The letter and the type of each tag; `O` has the letter `O` and no type."""
     if scheme not in _LETTERS:
         raise ValueError(f"`scheme` must be one of {', '.join(SCHEMES)}. Received: {scheme!r}")
-    return [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
-
-
-def _parts(tag: str, scheme: str, position: int) -> tuple[str, str]:
-    """The letter and the type of a tag; `O` has the letter `O` and no type."""
-    if tag == OUTSIDE:
-        return OUTSIDE, ""
-    letter, dash, label = tag.partition("-")
-    letters = _LETTERS[scheme]
-    if len(letter) != 1 or letter not in letters or not dash or not label:
-        raise TokenError(
-            position,
-            f"{tag!r} is not a tag of {scheme} (--scheme): O, or one of {', '.join(letters)} with "
-            "a dash and a type, such as B-PER.",
-        )
-    return letter, label
+    parts, letters = [], _LETTERS[scheme]
+    for position, tag in enumerate(tags):
+        letter, _, label = tag.partition("-")
+        if tag != OUTSIDE and not (label and letter in [*letters]):
+            raise TokenError(
+                position,
+                f"{tag!r} is not a tag of {scheme} (--scheme): O, or one of {', '.join(letters)} "
+                "with a dash and a type, such as B-PER.",
+            )
+        parts.append((letter, label))
+    return parts

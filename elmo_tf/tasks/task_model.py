@@ -257,16 +257,13 @@ class Ensemble:
         self.tokenizer, self.labels_words = first.tokenizer, first.labels_words
         self.named_inputs, self.with_layers = first.named_inputs, first.with_layers
         self.as_graph, self.as_lists = first.as_graph, first.as_lists
+        of_first = _common(first)
         for name, member in zip(names, self.members, strict=True):
-            for what, of_first, of_member in zip(
-                ("inputs", "predictions", "labels", "biLM", "settings"),
-                *map(_common, (first, member)),
-                strict=True,
-            ):
-                if of_first != of_member:
+            for what, value in _common(member).items():
+                if value != of_first[what]:
                     raise ValueError(
                         f"The members of an ensemble must have the same {what}. Received: "
-                        f"{of_first!s:.200} ({names[0]}) and {of_member!s:.200} ({name})."
+                        f"{of_first[what]!s:.200} ({names[0]}) and {value!s:.200} ({name})."
                     )
 
     @property
@@ -286,11 +283,15 @@ class Ensemble:
         return self.members[0].joint_predictions(self.members, inputs)
 
 
-def _common(member: TaskModel) -> tuple[Any, ...]:
+def _common(member: TaskModel) -> dict[str, Any]:
     """What the members of an ensemble have in common, such as the length of an answer."""
-    settings = {name: member.settings[name] for name in member.shared_settings}
-    inputs = *member.texts, *member.features, member.tokenizer
-    return inputs, member.listed, member.labels, member.bilm_digest, settings
+    return {
+        "inputs": (*member.texts, *member.features, member.tokenizer),
+        "predictions": member.listed,
+        "labels": member.labels,
+        "biLM": member.bilm_digest,
+        "settings": {name: member.settings[name] for name in member.shared_settings},
+    }
 
 
 def with_elmo(hidden: Any, vectors: dict[str, Any]) -> Any:

@@ -66,10 +66,7 @@ class TokenVectors(keras.layers.Layer):
         set_attributes(self, "embeddings", self.embeddings)
         self.elmo = elmo if placement != "none" else None
         self.placement = placement
-        self._check()
         self.supports_jit = False  # strings
-
-    def _check(self) -> None:
         if self.elmo is not None and not isinstance(self.elmo, Elmo):
             raise TypeError(
                 '`elmo` must be an Elmo, such as Elmo.from_pretrained("small-en") or Elmo(bilm). '
@@ -94,22 +91,18 @@ class TokenVectors(keras.layers.Layer):
     def call(self, tokens, layers=None, training=False):
         mask = is_token(tokens)
         parts = [embed(tokens) for embed in self.embeddings]
-        elmo = None
+        vectors = {"mask": mask}
         if self.elmo is not None:
-            elmo = self._mixes(tokens, layers, mask, training)
-            if self.placement in ("input", "both"):
-                parts.append(elmo[0])
-        vectors = {"input": ops.concatenate(parts, axis=-1), "mask": mask}
-        if elmo is not None and self.placement in ("output", "both"):
-            vectors["output"] = elmo[-1]
-        return vectors
-
-    def _mixes(self, tokens, layers, mask, training):
-        if layers is None:
-            mixed = self.elmo(tokens, training=training)
-        else:
-            mixed = self.elmo.of_layers(ops.cast(layers, "float32"), mask, training=training)
-        return mixed if isinstance(mixed, list) else [mixed]
+            if layers is None:
+                mixes = self.elmo(tokens, training=training)
+            else:
+                mixes = self.elmo.of_layers(ops.cast(layers, "float32"), mask, training=training)
+            mixes = mixes if isinstance(mixes, list) else [mixes]
+            if self.placement != "output":
+                parts.append(mixes[0])
+            if self.placement != "input":
+                vectors["output"] = mixes[-1]
+        return {**vectors, "input": ops.concatenate(parts, axis=-1)}
 
     def get_config(self):
         return {
@@ -232,19 +225,15 @@ class WordEmbedding(keras.layers.Layer):
         ids = ops.cast(self.lookup(_lowered(tokens) if self.lowercase else tokens), "int32")
         # Gather each row once: optimizers square the gradients of duplicates before adding them.
         distinct, index = tf.unique(tf.reshape(ids, (-1,)))
-        rows = ops.cast(self._rows(distinct), self.compute_dtype)
-        rows = ops.where((distinct > 0)[:, None], rows, 0)
-        return tf.gather(rows, tf.reshape(index, tf.shape(ids)))
-
-    def _rows(self, ids: tf.Tensor) -> tf.Tensor:
         table = ops.convert_to_tensor(self.embedding)
         num_rows = table.shape[0]
-        rows = tf.gather(table, tf.clip_by_value(ids - 1, 0, num_rows - 1))
-        if self.fixed is None:
-            return rows
-        is_fixed = ids > num_rows
-        fixed = tf.gather(self.fixed, tf.where(is_fixed, ids - 1 - num_rows, 0))
-        return tf.where(is_fixed[:, None], fixed, rows)
+        rows = tf.gather(table, tf.clip_by_value(distinct - 1, 0, num_rows - 1))
+        if self.fixed is not None:
+            is_fixed = distinct > num_rows
+            fixed = tf.gather(self.fixed, tf.where(is_fixed, distinct - 1 - num_rows, 0))
+            rows = tf.where(is_fixed[:, None], fixed, rows)
+        rows = ops.where((distinct > 0)[:, None], ops.cast(rows, self.compute_dtype), 0)
+        return tf.gather(rows, tf.reshape(index, tf.shape(ids)))
 
     def compute_output_spec(self, tokens):
         return keras.KerasTensor((*tokens.shape, self.dim), dtype=self.compute_dtype)

@@ -155,6 +155,8 @@ def test_a_tied_softmax_equals_a_softmax_over_the_embedding_table(num_sampled):
         np.testing.assert_array_equal(one, other)
     assert tied.kernel is tied.embedding.embedding
     assert len(tied.weights) == 2
+    with pytest.raises(ValueError, match=r"width of the shared table, 5. Received: 6"):
+        TiedSoftmax(tied.embedding).build((None, FEATURES + 1))
 
 
 def test_the_same_seed_gives_the_same_sample_in_a_graph_too():
@@ -174,10 +176,3 @@ def test_the_expected_number_of_distinct_tokens_is_the_requested_one(num_sampled
     miss = 1 - reference.log_uniform(size)
     assert (1 - miss**draws).sum() >= num_sampled - 1e-9
     assert draws == num_sampled or (1 - miss ** (draws - 1)).sum() < num_sampled + 1e-9
-
-
-def test_inputs_of_a_tied_softmax_must_have_the_width_of_its_table():
-    layer = TiedSoftmax(TokenEmbedding(VOCABULARY_SIZE, FEATURES))
-
-    with pytest.raises(ValueError, match=r"width of the shared table, 5. Received: 6"):
-        layer.build((None, FEATURES + 1))

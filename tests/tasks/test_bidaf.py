@@ -91,16 +91,13 @@ def test_best_spans_match_brute_force_search(max_answer):
 def test_predictions_are_the_best_spans_of_the_scores(model):
     found = {name: value.numpy() for name, value in model.predictions(TEXTS).items()}
 
-    expected = [
-        reference.best_span(scores[:, :length], 3)
-        for scores, length in zip(model(TEXTS).numpy(), LENGTHS, strict=True)
-    ]
-    starts, ends, probabilities = zip(*expected, strict=True)
-    np.testing.assert_array_equal(found["answer_start"], starts)
-    np.testing.assert_array_equal(found["answer_end"], ends)
-    np.testing.assert_allclose(found["probability"], probabilities, rtol=1e-4)
-    for answer, passage, start, end in zip(found["answer"], PASSAGES, starts, ends, strict=True):
-        assert answer.decode("utf-8") == " ".join(passage.split()[start : end + 1])
+    names = "answer_start", "answer_end", "probability"
+    for row, (scores, length) in enumerate(zip(model(TEXTS).numpy(), LENGTHS, strict=True)):
+        start, end, probability = reference.best_span(scores[:, :length], 3)
+        predicted = [found[name][row] for name in names]
+        np.testing.assert_allclose(predicted, (start, end, probability), rtol=1e-4)
+        answer = " ".join(PASSAGES[row].split()[start : end + 1])
+        assert found["answer"][row].decode("utf-8") == answer
 
 
 def test_loss_matches_the_reference_formula(model):

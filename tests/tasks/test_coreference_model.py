@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.tasks import CoreferenceModel
+from elmo_tf.tasks.coreference.antecedents import antecedent_loss, antecedents_of
+from elmo_tf.tasks.coreference.spans import candidates, kept_spans
 from nested_arrays import assert_close
 from reference import coreference as reference
 from task_models import (
@@ -14,7 +16,6 @@ from task_models import (
     embeddings,
     padded,
     reference_weights,
-    sublayers,
     with_random_weights,
 )
 
@@ -228,27 +229,6 @@ def test_every_weight_gets_a_finite_gradient(mention_model):
         assert np.any(gradient), variable.path
 
 
-def test_each_dropout_is_active_only_in_training():
-    model = random_model(mention_loss=1.0)
-    sentences = some_document((6, 4))
-    y = as_targets(some_gold(model(sentences)["spans"].numpy()))
-    dropouts = [each for each in sublayers(model) if isinstance(each, keras.layers.Dropout)]
-    assert len(dropouts) == 10
-    assert [layer.rate for layer in dropouts].count(0.5) == 1
-
-    def loss(training):
-        return model.per_example_loss(y, model(sentences, training=training)).numpy()
-
-    without = loss(training=False)
-    for one in dropouts:
-        for layer in dropouts:
-            layer.rate = 0.5 if layer is one else 0.0
-        for layer in (model.encoder.forward, model.encoder.backward):
-            layer.dropout_rate = layer.dropout.rate
-        assert abs(loss(training=True) - without) > 1e-3, one.path
-        np.testing.assert_array_equal(loss(training=False), without)
-
-
 def test_invalid_inputs_are_refused(model):
     sentences = some_document((3, 5))
     with pytest.raises(ValueError, match=r"Shapes \(1, 5\) and \(2, 5\) are incompatible"):
@@ -262,3 +242,49 @@ def test_invalid_targets_are_refused(model):
     for wrong in ([-1, 0, 0], [2, 1, 0], [5, 8, 0], [0, 0, -1], [-1, -1, 2]):
         with pytest.raises(ValueError, match=r"first token <= last token.*: 8, \[\["):
             model.per_example_loss(np.array([[0, 0, 1], wrong]), outputs)
+
+
+# The steps that have no weights: pruning, and the loss of links.
+
+
+def random_spans(rng, num_tokens, max_width):
+    """Sentence lengths and span scores (token, width), some rounded to tie, some higher if long."""
+    lengths = []
+    while sum(lengths) < num_tokens:
+        lengths.append(int(min(rng.integers(1, 25), num_tokens - sum(lengths))))
+    scores = rng.normal(size=(num_tokens, max_width)) * rng.choice([1, 5])
+    scores += rng.choice([0, 2]) * np.arange(max_width)
+    scores += rng.choice([0, 1]) * np.arange(num_tokens)[:, None]
+    return lengths, (scores if rng.random() < 0.5 else np.round(scores)).astype(np.float32)
+
+
+@pytest.mark.parametrize("max_width", [1, 2, 5, 10])
+def test_kept_spans_match_the_reference_loop(max_width):
+    rng = np.random.default_rng(max_width)
+    dtypes = {tf.float32: (None, max_width), tf.bool: (None, max_width), tf.int32: ()}
+    signature = [tf.TensorSpec(shape, dtype) for dtype, shape in dtypes.items()]
+    keep = tf.function(kept_spans, input_signature=signature, autograph=False)
+    for _ in range(60):
+        num_tokens = int(rng.integers(1, 60))
+        lengths, scores = random_spans(rng, num_tokens, max_width)
+        sentences = np.repeat(np.arange(len(lengths)), lengths)
+        is_candidate = candidates(tf.constant(sentences), max_width).numpy()
+        spans = reference.candidates(lengths, max_width)
+        assert is_candidate.sum() == len(spans)
+        by_span = {(i, j): scores[i, j - i] for i, j in spans if is_candidate[i, j - i]}
+        num_spans = int(rng.integers(0, 2 * num_tokens))
+
+        found = keep(scores, is_candidate, num_spans).numpy().tolist()
+
+        kept = reference.kept_spans(by_span, num_spans)
+        assert [(each // max_width, each // max_width + each % max_width) for each in found] == kept
+
+
+def test_loss_of_confident_correct_scores_is_zero_with_finite_gradients():
+    scores = tf.Variable([[0.0, -1e9], [0.0, 50.0], [0.0, -50.0]])
+    antecedents = antecedents_of(tf.range(3), 1)
+    with tf.GradientTape() as tape:
+        loss = antecedent_loss(scores, antecedents, tf.constant([4, 4, -1]))
+
+    assert loss == 0
+    assert np.isfinite(tape.gradient(loss, scores)).all()

@@ -93,11 +93,8 @@ def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm
             for one in each:
                 assert (one.tokens, one.tags) == (SENTENCES[row].split(), next(expected))
         assert both.propositions([""]) == [[]]
-
-
-def test_a_tagger_of_predicates_needs_their_label():
     with pytest.raises(ValueError, match=r"must have the label V\. Labels: O, B-X, I-X"):
-        PropositionTagger(new_model("tagger"), new_model("srl"))
+        PropositionTagger(new_model("tagger", bilm), model)
 
 
 def test_invalid_inputs_are_refused(random_model):

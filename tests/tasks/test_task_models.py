@@ -1,4 +1,4 @@
-"""The behavior that all task models share."""
+"""The behavior that all task models share, and their scores, compared with plain NumPy."""
 
 import functools
 import inspect
@@ -11,9 +11,12 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier
 from nested_arrays import assert_close
+from reference import task_models as reference
 from task_models import (
     KINDS,
+    NOT_EMPTY,
     SENTENCES,
+    WITH_TOKENS,
     embeddings,
     every_kind,
     every_model,
@@ -21,11 +24,12 @@ from task_models import (
     padded,
     real_outputs,
     recording,
+    reference_weights,
     some_inputs,
+    sublayers,
     truth,
+    with_random_weights,
 )
-
-WITH_TOKENS = [0, 1, 3]  # indices of sentences
 
 
 @pytest.fixture(scope="module")
@@ -185,8 +189,8 @@ def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     before = [weight.numpy() for weight in bilm.trainable_weights]
 
-    sentences = [SENTENCES[index] for index in WITH_TOKENS]
-    model.fit(model.named_inputs(some_inputs(kind, sentences)), truth(kind)[WITH_TOKENS], verbose=0)
+    inputs = model.named_inputs(some_inputs(kind, NOT_EMPTY))
+    model.fit(inputs, truth(kind)[WITH_TOKENS], verbose=0)
 
     after = [weight.numpy() for weight in bilm.trainable_weights]
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
@@ -244,3 +248,61 @@ def test_float16_has_a_finite_loss_for_empty_texts(kind):
         passages, y = passages[:2], y[:2]  # an answer needs a passage
     losses = model.per_example_loss(y, model(some_inputs(kind, passages)))
     assert np.isfinite(losses).all()
+
+
+def expected_scores(kind, model, sentences):
+    """The expected scores of each sentence, by the reference formulas."""
+    weights = reference_weights(model)
+
+    def vectors(sentence):
+        found = model.token_vectors(padded([sentence]))
+        return [found[name][0].numpy() if name in found else None for name in ("input", "output")]
+
+    if kind != "esim":
+        return [getattr(reference, kind)(*vectors(one), weights) for one in sentences]
+    pairs = zip(*some_inputs(kind, sentences), strict=True)
+    both = [(vectors(premise), vectors(hypothesis)) for premise, hypothesis in pairs]
+    return [reference.esim(a, b, (a_out, b_out), weights) for (a, a_out), (b, b_out) in both]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("tagger", {}), ("classifier", {}), ("bcn", {}), ("bcn", {"batch_norm": True}), ("esim", {})],
+)
+@pytest.mark.parametrize("placement", ["none", "both"])
+def test_scores_match_the_reference_formulas(kind, settings, placement, bilm):
+    model = with_random_weights(new_model(kind, bilm, placement, **settings))
+
+    scores = np.asarray(model(some_inputs(kind, NOT_EMPTY)))
+
+    for found, wanted in zip(scores, expected_scores(kind, model, NOT_EMPTY), strict=True):
+        np.testing.assert_allclose(found[: len(wanted)], wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "num_dropouts"),
+    [("tagger", 3), ("classifier", 2), ("bcn", 4), ("esim", 4), ("srl", 3), ("coref", 10)],
+)
+def test_each_dropout_is_active_only_in_training(kind, num_dropouts):
+    model = with_random_weights(new_model(kind))
+    inputs = some_inputs(kind, NOT_EMPTY)
+
+    def outputs(training=False):
+        found = model(inputs, training=training)
+        return (found["antecedent_scores"] if kind == "coref" else found).numpy()
+
+    dropouts = [
+        layer
+        for layer in sublayers(model)
+        if isinstance(layer, keras.layers.Dropout | keras.layers.SpatialDropout1D)
+    ]
+    assert len(dropouts) == num_dropouts
+    scores = outputs()
+
+    for one in dropouts:
+        for layer in dropouts:
+            layer.rate = 0.5 if layer is one else 0.0
+        in_training = [outputs(training=True) for _ in range(2)]
+        assert np.abs(in_training[0] - scores).max() > 1e-3
+        assert np.abs(in_training[0] - in_training[1]).max() > 1e-3
+        np.testing.assert_array_equal(outputs(), scores)

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-import launching
 from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.evaluation import perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.inputs import initial_vocabulary
-from runs import assert_same_run, read_log, run_of
+from runs import assert_same_run, run_of
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +80,3 @@ def test_unless_there_are_few_distinct_tokens_those_that_occur_once_are_unknown(
 
     vocabulary, _ = initial_vocabulary(config, SimpleNamespace(before=None), [file])
     assert len(vocabulary) == (3 + num_types if num_types < 1000 else 4)
-
-
-@pytest.mark.more
-def test_a_killed_process_resumes_from_its_last_save(tmp_path, real_settings, run):
-    workdir = tmp_path / "killed"
-    process = launching.start(real_settings, workdir, save_every=5, steps=100_000, valid=())
-    launching.wait_for_steps(workdir, 12, process)
-    process.kill()
-    process.communicate()
-    pretrain(PretrainConfig(**real_settings, workdir=workdir, resume=True))
-    assert read_log(workdir)[11:60] == run.log[11:60]

@@ -1,5 +1,6 @@
 """Work directories in use, saves, the number of steps, warnings, and errors that end a run."""
 
+import json
 import math
 import shutil
 
@@ -7,11 +8,13 @@ import numpy as np
 import pytest
 
 from elmo_tf import Vocabulary
+from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.files import locked_directory
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.checkpointing import last_save
 from nested_arrays import assert_close
+from reference.checkpoint import read_hdf5
 from runs import read_log, run_of, weights
 
 pytestmark = pytest.mark.usefixtures("simple_losses")
@@ -100,6 +103,32 @@ def test_the_moving_average_of_the_weights_is_saved(tmp_path, settings, run):
         for name, average in averages[step].items():
             expected = decay * averages[step - 1][name] + (1 - decay) * last[step][name]
             np.testing.assert_allclose(average, expected, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_a_run_logs_rates_and_keeps_the_weights_of_the_lowest_perplexity(
+    tmp_path, settings, text, monkeypatch
+):
+    changes = {"steps": 6, "eval_every": 3}
+    changes |= {"schedule": "constant", "warmup_steps": 2, "valid": text / "valid.txt"}
+    perplexities, best = [7.0, 5.0, 9.0], {}
+
+    def measure(self, **kwargs):
+        perplexity = perplexities.pop()
+        if perplexity == 5:
+            best["W"] = self._model.softmax.kernel.numpy()
+        result = {"average": perplexity, "forward": perplexity + 1, "backward": perplexity - 1}
+        return {**result, "tokens": 80, "unknown": 0.0}
+
+    monkeypatch.setattr(Perplexity, "__call__", measure)
+    pretrain(PretrainConfig(**{**settings, **changes}, workdir=tmp_path))
+
+    log = list(map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()))
+    rates = [0.1, 0.15, *[0.2] * 4]
+    assert [entry["learning_rate"] for entry in log] == pytest.approx(rates)
+    assert all(0 < entry["seconds"] < 60 for entry in log)
+    kept, last = (read_hdf5(tmp_path / name)["W"] for name in ("best/softmax.hdf5", "softmax.hdf5"))
+    np.testing.assert_array_equal(kept, best["W"])
+    assert (kept != last).any()
 
 
 def test_a_loss_of_nan_or_infinity_ends_the_run_and_keeps_the_last_save(tmp_path, settings):

@@ -12,7 +12,7 @@ from keras import layers, ops
 from elmo_tf.layers.scalar_mix import masked_mean
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.tasks.layers import BiRNN, masked_max, masked_min, masked_softmax, soft_alignment
+from elmo_tf.tasks.layers import BiRNN, masked_max, masked_softmax, soft_alignment
 from elmo_tf.tasks.task_model import LabelModel, with_elmo
 
 _LOWEST = -1e30  # below any output of a layer
@@ -212,8 +212,9 @@ class BCN(Classifier):
     def _pooled(self, vectors, mask):
         weights = masked_softmax(self.attention_scores(vectors)[..., 0], mask)  # (batch, token)
         attended = ops.sum(weights[..., None] * vectors, axis=1)
-        parts = [pool(vectors, mask) for pool in (masked_max, masked_mean, masked_min)]
-        return ops.concatenate([*parts, attended], axis=-1)
+        least = -masked_max(-vectors, mask)
+        parts = [masked_max(vectors, mask), masked_mean(vectors, mask), least, attended]
+        return ops.concatenate(parts, axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

@@ -178,7 +178,12 @@ class CoreferenceModel(TaskModel):
 
     def _mention_scores(self, inputs, training):
         """The scores of all spans, float32 (token, width), and what `_linked` needs besides."""
-        x, encoded, mask = self._encoded(inputs, training)
+        vectors = self._vectors(inputs, "tokens", training)
+        mask = vectors["mask"]
+        x = self.lexical_dropout(vectors["input"], training=training)
+        encoded = self.encoder(x, mask=mask, training=training)
+        encoded = self.encoder_dropout(encoded, training=training)
+        x, encoded = (tf.boolean_mask(each, mask) for each in (x, encoded))  # (token, feature)
         scores, heads, widths = self.span_scores(x, encoded, training=training)
         return tf.cast(scores, tf.float32), x, encoded, mask, heads, widths
 
@@ -207,15 +212,6 @@ class CoreferenceModel(TaskModel):
             "antecedents": antecedents,
             "antecedent_scores": link_scores(antecedent_scores, span_scores, antecedents),
         }
-
-    def _encoded(self, inputs, training):
-        """The vectors `x` and `x*` of the real tokens, float (token, feature), and their mask."""
-        vectors = self._vectors(inputs, "tokens", training)
-        mask = vectors["mask"]
-        x = self.lexical_dropout(vectors["input"], training=training)
-        encoded = self.encoder(x, mask=mask, training=training)
-        encoded = self.encoder_dropout(encoded, training=training)
-        return tf.boolean_mask(x, mask), tf.boolean_mask(encoded, mask), mask
 
     def per_example_loss(self, y, outputs, inputs=None):
         """See `TaskModel`: that of the document, float32 (1,); (0,) for one without tokens.

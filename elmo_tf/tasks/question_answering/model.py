@@ -204,7 +204,10 @@ class BiDAF(TaskModel):
         """
         tokens = inputs["passage"]
         start, end, probability = best_spans(outputs, is_token(tokens), self.settings["max_answer"])
-        answer = _joined_tokens(tokens, start, end)
+        index = tf.range(tf.shape(tokens)[1])
+        is_inside = (index >= start[:, None]) & (index <= end[:, None])
+        answer = tf.strings.reduce_join(tf.where(is_inside, tokens, ""), axis=1, separator=" ")
+        answer = tf.strings.strip(answer)
         places = {"answer_start": start, "answer_end": end}
         return {**places, "probability": probability, "answer": answer}
 
@@ -243,12 +246,3 @@ def best_spans(scores: Any, mask: tf.Tensor, max_answer: int) -> tuple[tf.Tensor
     start = best // max_answer
     probability = tf.gather(masked_softmax(sums, allowed), best, batch_dims=1)
     return start, start + best % max_answer, probability
-
-
-def _joined_tokens(tokens: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-    """The tokens from `start` to `end`, joined by spaces, string (batch,)."""
-    index = tf.range(tf.shape(tokens)[1])
-    start, end = start[:, None], end[:, None]
-    spaced = tf.where(index > start, tf.strings.join([" ", tokens]), tokens)
-    inside = (index >= start) & (index <= end)
-    return tf.strings.reduce_join(tf.where(inside, spaced, ""), axis=1)

@@ -145,18 +145,13 @@ def _verb(proposition: Proposition) -> str:
 
 
 class _Layout(NamedTuple):
-    """The columns of a file, counted from 1.
-
-    roleset: column of the roleset or lemma of a predicate; `-` for other tokens.
-    roles: column of the first predicate's roles. The columns of the others follow, in order of
-        their tokens, and `num_after` further columns.
-    """
+    """The columns of a file, counted from 1."""
 
     token: int
     lemma: int
-    roleset: int
-    roles: int
-    num_after: int = 0
+    roleset: int  # or lemma of a predicate; `-` for other tokens
+    roles: int  # of the first predicate; those of the others follow, in order of their tokens
+    num_after: int = 0  # further columns
 
 
 _LAYOUTS = {

@@ -11,7 +11,7 @@ from elmo_tf.layers.cell_rnn import CellRNN
 from elmo_tf.layers.weights import set_attributes
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.tag_schemes import constraints_of
-from elmo_tf.tasks.tagging.crf import constrained, zero_weights
+from elmo_tf.tasks.tagging.crf import zero_weights
 from elmo_tf.tasks.tagging.model import Tagger
 from elmo_tf.tasks.task_model import with_elmo
 from elmo_tf.tasks.text_model import NO_TAG
@@ -128,8 +128,7 @@ class SRLTagger(Tagger):
 
     def sequence_weights(self):
         # Scores and `log p` rank sequences alike: they differ by a constant for each token.
-        weights = zero_weights(len(self.labels), self.compute_dtype)
-        return constrained(weights, self.constraints)
+        return zero_weights(len(self.labels), self.constraints, self.compute_dtype)
 
 
 def _small_normal() -> keras.initializers.Initializer:

@@ -167,10 +167,7 @@ class PropositionTagger:
 def with_predicates(
     examples: Iterable[Proposition], predicted: Iterable[Sequence[str]]
 ) -> list[Proposition]:
-    """Examples with a proposition per predicate in place of each plain sentence, see `Proposition`.
-
-    `predicted`: the tags of each plain sentence by a predicate tagger.
-    """
+    """Examples with a proposition for each predicate that is `predicted` in plain sentences."""
     tags, completed = iter(predicted), []
     for example in examples:
         if is_plain(example):

@@ -17,16 +17,11 @@ _FORBIDDEN = -1e30
 
 
 class CRFWeights(NamedTuple):
-    """The scores of a linear chain, in addition to the emissions.
+    """The scores of a linear chain, in addition to the emissions."""
 
-    start: float (tag,). Scores of the first tag.
-    transitions: float (tag, tag). Scores of a tag (column) after another (row).
-    end: float (tag,). Scores of the last tag.
-    """
-
-    start: Any
-    transitions: Any
-    end: Any
+    start: Any  # float (tag,)
+    transitions: Any  # float (tag, tag), of a tag (column) after another (row)
+    end: Any  # float (tag,)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -88,7 +83,7 @@ class CRF(keras.layers.Layer):
 
     def allowed_weights(self) -> CRFWeights:
         """The weights of the layer, restricted to the sequences that `constraints` allow."""
-        return constrained(self._weights(), self.constraints)
+        return _constrained(self._weights(), self.constraints)
 
     def _weights(self) -> CRFWeights:
         if not self.built:
@@ -105,13 +100,16 @@ class CRF(keras.layers.Layer):
         }
 
 
-def zero_weights(num_tags: int, dtype: str = "float32") -> CRFWeights:
-    """The weights of a chain that scores a sequence by its emissions, of type `dtype`, only."""
+def zero_weights(
+    num_tags: int, constraints: TagConstraints | None, dtype: str = "float32"
+) -> CRFWeights:
+    """The weights of a chain that scores allowed sequences by their emissions, of `dtype`, only."""
     shapes = (num_tags,), (num_tags, num_tags), (num_tags,)
-    return CRFWeights(*(_wide(ops.zeros(shape, dtype)) for shape in shapes))
+    weights = CRFWeights(*(_wide(ops.zeros(shape, dtype)) for shape in shapes))
+    return _constrained(weights, constraints)
 
 
-def constrained(weights: CRFWeights, constraints: TagConstraints | None) -> CRFWeights:
+def _constrained(weights: CRFWeights, constraints: TagConstraints | None) -> CRFWeights:
     """The weights, with a score below any other where `constraints` forbid a tag."""
     if constraints is None:
         return weights
@@ -124,15 +122,7 @@ def constrained(weights: CRFWeights, constraints: TagConstraints | None) -> CRFW
 
 
 def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
-    """The tag sequence with the highest score (Viterbi algorithm).
-
-    Args:
-        emissions, mask: see `CRF`.
-        weights: the scores of the chain; `constrained` restricts them to allowed sequences.
-
-    Returns:
-        int32 (batch, token); 0 at masked tokens.
-    """
+    """The tag sequence with the highest score (Viterbi algorithm), see the call of `CRF`."""
 
     def step(scores, token):
         emission, is_real = _split(token)
@@ -161,18 +151,14 @@ def are_allowed(tags: Any, mask: Any, constraints: TagConstraints) -> Any:
     """Whether constraints allow the tags, int32 (batch, token), of each sentence: bool (batch,)."""
     num_tags = len(constraints.first)
     emissions, mask = _padded(ops.zeros((*ops.shape(tags), num_tags)), mask)
-    weights = constrained(zero_weights(num_tags), constraints)
-    return _sequence_score(emissions, ops.pad(tags, [[0, 0], [0, 1]]), mask, weights) == 0
+    tags, weights = ops.pad(tags, [[0, 0], [0, 1]]), zero_weights(num_tags, constraints)
+    return _sequence_score(emissions, tags, mask, weights) == 0
 
 
 def tag_marginals(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
     """The probability of each tag at each token, over all sequences (forward-backward algorithm).
 
-    Args:
-        emissions, weights, mask: see `best_tags`.
-
-    Returns:
-        float32 (batch, token, tag); zeros at masked tokens.
+    float32 (batch, token, tag); zeros at masked tokens.
     """
 
     def step(after, token):

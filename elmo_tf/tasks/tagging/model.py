@@ -20,7 +20,6 @@ from elmo_tf.tasks.tagging.crf import (
     CRFWeights,
     are_allowed,
     best_tags,
-    constrained,
     tag_marginals,
     zero_weights,
 )
@@ -245,6 +244,6 @@ class CRFTagger(Tagger):
 
     def decoded_average(self, average, inputs):
         """See `TaskModel`: the allowed sequence with the highest product of average marginals."""
-        weights = constrained(zero_weights(len(self.labels)), self.crf.constraints)
+        weights = zero_weights(len(self.labels), self.constraints)
         logs, mask = tf.math.log(tf.maximum(average, SMALLEST)), is_token(inputs["tokens"])
         return self._named(best_tags(logs, weights, mask), average, mask)

@@ -17,7 +17,7 @@ nw/wsj_0001 1 0 Yes UH (TOP*) - - - - * -
 
 #end document
 """
-LITBANK = """#begin document (1_a_novel_brat); part 0
+LITBANK = """#begin document (1_a (novel) brat);
 n\t0\t0\tThe\t_\t_\t_\t_\t_\t_\t_\t_\t(7|(7
 n\t0\t1\tcaptain\t_\t_\t_\t_\t_\t_\t_\t_\t(2)|7)|7)
 n\t0\t2\t's\t_\t_\t_\t_\t_\t_\t_\t_\t
@@ -42,20 +42,12 @@ def test_documents_have_parts_sentences_speakers_and_entities(file):
     assert first.speakers == [["Bob"] * 4, [""] * 2]
 
 
-def test_the_last_column_of_litbank_may_be_empty(file):
+def test_the_last_column_of_litbank_may_be_empty_and_a_mark_may_have_no_part(file):
     (document,) = read_documents(file(LITBANK))
 
     assert document == Document(
-        "1_a_novel_brat", "0", [["The", "captain", "'s", "ship"]], None, [[(0, 1)], [(1, 1)]]
+        "1_a (novel) brat", "", [["The", "captain", "'s", "ship"]], None, [[(0, 1)], [(1, 1)]]
     )
-
-
-def test_a_mark_may_have_no_part(file):
-    content = columns("(0)", name="a (b) c").replace("; part 000", ";")
-
-    (document,) = read_documents(file(content))
-
-    assert (document.name, document.part) == ("a (b) c", "")
 
 
 def test_brackets_of_an_entity_nest_as_a_stack_across_sentences(file):

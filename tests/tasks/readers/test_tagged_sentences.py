@@ -22,19 +22,16 @@ def pairs(*arguments, **options):
 def test_the_last_column_holds_the_tags(file):
     text = "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n. . O O\n \nend\tNN\tI-NP\tO\n"
 
-    assert pairs(file(text, "train.conll")) == ["EU/B-ORG ./O", "end/O"]
+    for name in ("train.conll", "eng.train"):
+        assert pairs(file(text, name)) == ["EU/B-ORG ./O", "end/O"]
 
 
 def test_columns_of_universal_dependencies_are_known(file):
     path = file(UNIVERSAL, "a.conllu.gz")
 
     assert pairs(path) == ["de/ADP le/DET 1 000/NUM", "#/SYM"]
+    assert pairs(file(UNIVERSAL, "words.txt"), "conllu") == pairs(path)
     assert pairs(path, tag_column=5) == ["de/P le/D 1 000/_", "#/FC"]
-
-
-def test_a_name_that_tells_nothing_means_columns(file):
-    assert pairs(file("EU ORG\n", "eng.train")) == ["EU/ORG"]
-    assert pairs(file(UNIVERSAL, "words.txt"), "conllu") == pairs(file(UNIVERSAL, "a.conllu"))
 
 
 def test_spans_can_be_read_as_bio_from_any_scheme(file):

@@ -268,7 +268,7 @@ def test_text_is_predicted_as_different_documents(predicted, tmp_path):
     assert documents[1].sentences == [["Rain"]]
 
 
-def test_long_examples_are_left_out_of_training(files, caplog):
+def test_long_examples_are_left_out_of_training(files, caplog, run, tmp_path):
     caplog.set_level("INFO", logger="absl")
     for task in ("squad", "srl"):
         caplog.clear()
@@ -277,9 +277,6 @@ def test_long_examples_are_left_out_of_training(files, caplog):
 
         assert len(description.for_training(examples, config)) == 1
         assert "2 of 3 examples are left out" in caplog.text
-
-
-def test_training_without_an_example_is_an_error(run, tmp_path):
     with pytest.raises(ValueError, match="All 4 training examples have more than"):
         run("srl", tmp_path / "run", has_elmo=False, max_tokens=1)
     assert not (tmp_path / "run").exists()

@@ -103,9 +103,6 @@ def test_each_seed_is_trained_without_and_with_elmo(monkeypatch):
     assert means == pytest.approx((0.5, 0.55, 0.8))
     assert row["with"]["deviation"] == pytest.approx(statistics.stdev([0.7, 0.9]))
     assert row["error_reduction"] == pytest.approx(0.25 / 0.45)
-
-
-def test_a_sweep_needs_elmo():
     with pytest.raises(ValueError, match="it needs `elmo` and a `placement`"):
         sweep_task(config_of("ner"))
 
