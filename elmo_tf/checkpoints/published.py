@@ -42,10 +42,11 @@ from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 # Dtypes of weight files.
 DTYPES = ("float32", "float16")
 
-# Files that `save_bilm` may write.
-BILM_FILES = (
+_ARRAY_FILES = (WEIGHTS_FILE, EMBEDDINGS_FILE, SOFTMAX_FILE)
+# Files that `save_language_model` may write.
+FILES = (
     *(OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE),
-    *(path.name for name in (WEIGHTS_FILE, EMBEDDINGS_FILE) for path in in_all_formats(Path(name))),
+    *(path.name for name in _ARRAY_FILES for path in in_all_formats(Path(name))),
 )
 
 _OPTIONS = f"*{OPTIONS_FILE}"

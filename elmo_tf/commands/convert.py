@@ -37,9 +37,9 @@ def convert(
             cannot read it.
         format: format of the weights; the original and AllenNLP read hdf5.
     """
-    from elmo_tf.checkpoints.formats import SOFTMAX_FILE, VOCABULARY_FILE, in_all_formats
+    from elmo_tf.checkpoints.formats import VOCABULARY_FILE
     from elmo_tf.checkpoints.load import open_checkpoint
-    from elmo_tf.checkpoints.published import BILM_FILES, save_bilm, save_softmax
+    from elmo_tf.checkpoints.published import FILES, save_bilm, save_softmax
     from elmo_tf.files import atomic_directory
     from elmo_tf.lazy import require_extra
     from elmo_tf.text.corpus import read_sentences
@@ -48,9 +48,8 @@ def convert(
     if format == "safetensors":
         require_extra("safetensors", "huggingface", "The format safetensors")
     texts = sentence_files(warm_start)
-    known = (*BILM_FILES, *(path.name for path in in_all_formats(Path(SOFTMAX_FILE))))
     with (
-        atomic_directory(target_dir, overwrite, known) as part,
+        atomic_directory(target_dir, overwrite, FILES) as part,
         open_checkpoint(source[0] if len(source) == 1 else source) as checkpoint,
     ):
         bilm = checkpoint.bilm()

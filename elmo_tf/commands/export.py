@@ -39,13 +39,17 @@ def export(
             LiteRT or OpenVINO, instead of a SavedModel; needs the extra of that name.
     """
     from elmo_tf.checkpoints.load import open_checkpoint
-    from elmo_tf.saved_models.exporting.export import export
+    from elmo_tf.saved_models.exporting.export import MOST_SENTENCES, export
     from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
+    from elmo_tf.text.reading import read_lines
 
     if format and (precision != "float32" or free_characters or raw_text or warmup):
         options = "--precision, --free-characters, --raw-text and --warmup"
         raise WrongCallError(f"{options} are for SavedModels, not for --format {format}.")
-    first = _sentences(warmup) if warmup else ()
+    lines = (line.strip() for line in read_lines(warmup)) if warmup else ()
+    sentences = list(itertools.islice(filter(None, lines), MOST_SENTENCES))
+    if warmup and not sentences:
+        raise ValueError(f"{warmup} holds no sentence to warm up with.")
     with open_checkpoint(checkpoint) as opened:
         vocabulary, bilm = opened.vocabulary(), opened.bilm()
     path = export(
@@ -57,18 +61,7 @@ def export(
         free_characters,
         PunctuationSplitter() if raw_text else None,
         vocabulary,
-        first,
+        sentences,
         format=format,
     )
     print(path)
-
-
-def _sentences(path: str) -> list[str]:
-    from elmo_tf.saved_models.exporting.export import MOST_SENTENCES
-    from elmo_tf.text.reading import read_lines
-
-    lines = (line.strip() for line in read_lines(path))
-    sentences = list(itertools.islice(filter(None, lines), MOST_SENTENCES))
-    if not sentences:
-        raise ValueError(f"{path} holds no sentence to warm up with.")
-    return sentences

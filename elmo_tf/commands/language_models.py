@@ -115,17 +115,13 @@ def substitutes(
             tokens.
         top: number of substitutes per position.
     """
-    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.checkpoints.load import load_config, load_language_model
     from elmo_tf.evaluation.scoring import substitutes
     from elmo_tf.text.tokenizers import tokenizer_of
 
-    if tokenizer is None:  # a wrong call fails before the model is loaded
-        queries = list(_queries(sentences, position))
-    model = load_language_model(checkpoint)
-    if tokenizer is not None:
-        split = tokenizer_of(tokenizer, model.bilm.config.tokenizer)
-        queries = list(_queries(sentences, position, split))
-    found = substitutes(model, *zip(*queries, strict=True), top)
+    split = tokenizer and tokenizer_of(tokenizer, load_config(checkpoint).tokenizer)
+    queries = list(_queries(sentences, position, split))
+    found = substitutes(load_language_model(checkpoint), *zip(*queries, strict=True), top)
     for index, ((tokens, positions), of_sentence) in enumerate(zip(queries, found, strict=True)):
         for place, best in zip(positions, of_sentence, strict=True):
             rows = [
@@ -137,7 +133,7 @@ def substitutes(
 
 
 def _queries(
-    sentences: Sequence[str], positions: Sequence[int], tokenizer: Any = None
+    sentences: Sequence[str], positions: Sequence[int], tokenizer: Any
 ) -> Iterator[tuple[list[str], Sequence[int]]]:
     """Yields the tokens of each sentence and the positions to fill; empty for an empty line.
 

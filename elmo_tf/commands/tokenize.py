@@ -63,10 +63,9 @@ def tokenize(
     )
 
 
-_Tokenized = tuple[bytes, dict[str, int]]
-
-
-def _tokenized(language: str, parts: Iterable[list[str]], cores: int) -> Iterator[_Tokenized]:
+def _tokenized(
+    language: str, parts: Iterable[list[str]], cores: int
+) -> Iterator[tuple[bytes, dict[str, int]]]:
     """The tokenized parts in order. A text of several parts is tokenized by a process per core."""
     call = functools.partial(_tokenize_lines, language)
     first = list(itertools.islice(parts, 2))
@@ -93,7 +92,7 @@ def _tokenizer(language: str) -> Any:
         return LanguageTokenizer(language)
 
 
-def _tokenize_lines(language: str, lines: Iterable[str]) -> _Tokenized:
+def _tokenize_lines(language: str, lines: Iterable[str]) -> tuple[bytes, dict[str, int]]:
     """The sentences of lines, one per line, and what was counted."""
     from elmo_tf.text.reading import encode
 

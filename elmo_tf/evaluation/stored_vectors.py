@@ -281,7 +281,9 @@ def compare_vectors(
     layers = []
     for layer, (away, near) in enumerate(np.concatenate(found, axis=-1).swapaxes(0, 1)):
         numbers = {"largest": away.max(), "cosine": near.mean()} if away.size else {}
-        layers.append({"layer": layer, **{key: _finite(one) for key, one in numbers.items()}})
+        # JSON has neither NaN nor infinity.
+        numbers = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
+        layers.append({"layer": layer, **numbers})
     return {
         "equal": not num_different and not unread,
         "sentences": len(sentences),
@@ -326,11 +328,6 @@ def _difference(
 def _with_layers(vectors: np.ndarray) -> np.ndarray:
     """One layer, or one vector of a sentence, as float32 (layer, token, feature)."""
     return np.asarray(vectors, np.float32)[(None,) * (3 - vectors.ndim)]
-
-
-def _finite(number: np.floating) -> float | None:
-    """A number for JSON; None for NaN and infinity."""
-    return float(number) if math.isfinite(number) else None
 
 
 def layer_0_vectors(bilm: BiLM, words: Sequence[str]) -> Iterator[np.ndarray]:

@@ -28,7 +28,6 @@ from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import is_compressed, text_files
 from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader, text_sentences
 
-_LOCAL = "local"
 PART_BYTES = 2**18
 
 
@@ -144,7 +143,7 @@ def embed_with_ray(
 
 
 def _checked_count(path: Path, part: TextPart) -> dict[str, int]:
-    """The size of the text of a shard, which must have all sentences of its part."""
+    """The `count_of_shard` of a shard, which must have all sentences of its part."""
     count = count_of_shard(path)
     if count["sentences"] != part.sentences:
         raise RuntimeError(
@@ -187,14 +186,14 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
         yield
         return
     options = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address == _LOCAL:
+    if address == "local":
         options["include_dashboard"] = False  # not allowed for a cluster that is running
     try:
         ray.init(address=address, **options)
     except ConnectionError as error:
         raise ConnectionError(
             f"There is no Ray cluster at {address!r}: {error} Start one with: ray start --head, or "
-            f"pass the address {_LOCAL!r} to use this machine alone."
+            "pass the address 'local' to use this machine alone."
         ) from None
     try:
         yield

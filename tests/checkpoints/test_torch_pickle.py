@@ -118,15 +118,15 @@ def test_damaged_files_raise_a_one_line_error_and_use_little_memory(write, tmp_p
 
 def error_and_memory(path):
     """The error message or None, and the peak memory in bytes."""
+    message = None
     tracemalloc.start()
     try:
         read_state_dict(path)
     except ValueError as error:
-        return str(error), tracemalloc.get_traced_memory()[1]
-    else:
-        return None, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        message = str(error)
+    memory = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return message, memory
 
 
 def pickle_file(path, opcodes, keys=b"]"):

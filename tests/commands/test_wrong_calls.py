@@ -27,6 +27,7 @@ TASK = ("--task", "pos", "--train", "tags.conll", "--dev", "tags.conll", "--work
 VECTORS = ("--vectors", "old=old.hdf5")
 # Calls whose output is out.png.
 WRITE_OUT = [
+    (*VOCAB, "--output", "out.png"),
     ("plot", "training", "log.jsonl", "--output", "out.png"),
     ("distill", "{model}", "--vocab", "vocab.txt", "--output", "out.png"),
 ]
@@ -99,6 +100,7 @@ def files(in_temporary_folder):
         ((*EMBED, "--workers", "2"), 2, "need --cluster"),
         (("convert", "no", "new"), 1, "There is no checkpoint no."),
         (("convert", "{model}", "new", "--warm-start", "no"), 1, "There is no text file no"),
+        (("convert", "{model}", "out.png"), 2, "out.png exists and is not a directory"),
         (("convert", "{model}", "out.png/new"), 2, "/out.png'"),
         (("export", "{model}", "new", "--warmup", "empty.txt"), 1, "holds no sentence to warm up"),
         (("serve",), 2, "DIRECTORY requires an argument"),
