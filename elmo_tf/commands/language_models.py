@@ -64,10 +64,9 @@ def score(
     # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, sentences, batch_tokens):
-            content = {"tokens": score.num_targets, **score.log_probs}
             means = {name: float(bits.mean()) for name, bits in score.surprisals.items()}
-            content |= {"surprisal": means, "unknown_tokens": score.num_unknown}
-            content["known"] = score.known_log_probs
+            content = {"tokens": score.num_targets, **score.log_probs, "surprisal": means}
+            content |= {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}
             if per_token:
                 content["words"] = _words(score)
             print_json(content)

@@ -44,16 +44,11 @@ def similarity(
 ) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.plots import (
-        checked_sentences,
-        draw_similarities,
-        save_figure,
-        token_similarities,
-    )
+    from elmo_tf.evaluation import plots
 
-    tokens = checked_sentences(sentences)
-    embedder = Embedder(model, precision=precision)
-    save_figure(draw_similarities(tokens, token_similarities(embedder, tokens)), output, overwrite)
+    tokens = plots.checked_sentences(sentences)
+    cosines = plots.token_similarities(Embedder(model, precision=precision), tokens)
+    plots.save_figure(plots.draw_similarities(tokens, cosines), output, overwrite)
 
 
 def weights(

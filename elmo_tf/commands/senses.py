@@ -49,35 +49,29 @@ def senses(
         predictions: directory; write the predicted sense keys to SET.METHOD.key.txt there.
     """
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.senses import (
-        corpus_name,
-        evaluate_senses,
-        read_inventory,
-        read_sense_corpus,
-        write_keys,
-    )
+    from elmo_tf.evaluation import senses as wsd
     from elmo_tf.files import atomic_directory, refuse_directory
 
     if predictions is not None:
         refuse_directory(predictions, overwrite, _KEY_FILES)
-    names = [corpus_name(path) for path in test]
+    names = [wsd.corpus_name(path) for path in test]
     if len(set(names)) < len(names):
         raise WrongCallError(f"two test sets have the same name: {' '.join(names)}")
     sources = named_vectors(vectors)
-    senses_of_lemmas = read_inventory(inventory)
-    training = [sentence for path in train for sentence in read_sense_corpus(path)]
-    tests = {name: read_sense_corpus(path) for name, path in zip(names, test, strict=True)}
+    senses_of_lemmas = wsd.read_inventory(inventory)
+    training = [sentence for path in train for sentence in wsd.read_sense_corpus(path)]
+    tests = {name: wsd.read_sense_corpus(path) for name, path in zip(names, test, strict=True)}
     texts = training, tests, senses_of_lemmas
     # Files first: they may lack a sentence, which is an error before the model is loaded.
-    of_files = {name: evaluate_senses(source, *texts) for name, source in sources.items()}
+    of_files = {name: wsd.evaluate_senses(source, *texts) for name, source in sources.items()}
     embedder = Embedder(model, "all", precision, batch_tokens)
-    results = {"": evaluate_senses(embedder, *texts), **of_files}
+    results = {"": wsd.evaluate_senses(embedder, *texts), **of_files}
     answers = [result.pop("answers") for result in results.values()]
     if predictions is not None:
         with atomic_directory(predictions, overwrite, _KEY_FILES) as part:
             for name, methods in answers[0].items():
                 for method, keys in methods.items():
-                    write_keys(part / f"{name}.{method}.key.txt", keys)
+                    wsd.write_keys(part / f"{name}.{method}.key.txt", keys)
     content = {"model": model, "precision": embedder.precision, "train": train, "test": test}
     content |= {"inventory": inventory, **results[""]}
     if of_files:

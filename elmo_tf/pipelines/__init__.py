@@ -160,8 +160,7 @@ def _absolute(model: Any) -> Any:
 
 
 def _states(files: list[str]) -> list[list[Any]]:
-    states = {file: os.stat(file) for file in files}
-    return [[file, state.st_size, state.st_mtime_ns] for file, state in states.items()]
+    return [[file, (state := os.stat(file)).st_size, state.st_mtime_ns] for file in files]
 
 
 def _digest(model: Any) -> str | None:
