@@ -16,6 +16,7 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.corpus import corpus_size, count_files, warn_of_order, warn_of_unknown
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
+from elmo_tf.text.reading import text_files
 from elmo_tf.text.tokenizers import recorded_tokenizer
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, MAX_TOKENS, PretrainConfig
@@ -40,6 +41,15 @@ class Inputs(NamedTuple):
     earlier_corpora: list[dict[str, Any]]
     num_steps: int
     learning_rate: float
+
+
+def corpus_files(config: PretrainConfig, workdir: WorkDirectory) -> list[Path]:
+    """The files of the corpus. Until version 0.4, a file that was named twice was read once."""
+    files, before = text_files(config.corpus), workdir.before
+    if before is not None and list(config.corpus) == before["settings"]["corpus"]:
+        distinct = list(dict.fromkeys(files))
+        return distinct if len(distinct) == len(before["corpus"].get("bytes", ())) else files
+    return files
 
 
 def initial_vocabulary(

@@ -37,6 +37,7 @@ from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.inputs import (
     Inputs,
     copy_weights,
+    corpus_files,
     initial_model,
     initial_shape,
     initial_vocabulary,
@@ -94,7 +95,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """
     refuse_pattern(config.workdir)
     workdir = WorkDirectory(config, _RESULTS, WEIGHTS_FILE, _saved_record, "step", _INPUTS)
-    files, valid_files = text_files(config.corpus), text_files(config.valid)
+    files, valid_files = corpus_files(config, workdir), text_files(config.valid)
     vocabulary, text = initial_vocabulary(config, workdir, files)
     shape = initial_shape(config, workdir, len(vocabulary), files)
     # Before TensorFlow computes anything.

@@ -191,9 +191,6 @@ class CellRNN(keras.layers.Layer):
             h = ops.flip(h, axis=1)
         return ops.cast(h, self.compute_dtype)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.units)
-
     def get_config(self):
         return {
             **super().get_config(),

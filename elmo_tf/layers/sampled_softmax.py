@@ -140,15 +140,8 @@ class SampledSoftmax(keras.layers.Layer):
     def _kernel_entries(self, ids):
         return ops.cast(take_entries(self.kernel, ids), self.compute_dtype)
 
-    @property
-    def _loss_dtype(self) -> str:
-        return keras.backend.result_type(self.compute_dtype, "float32")
-
     def _for_loss(self, tensor):
-        return ops.cast(tensor, self._loss_dtype)
-
-    def compute_output_spec(self, inputs, targets, seed=None):
-        return keras.KerasTensor((inputs.shape[0],), dtype=self._loss_dtype)
+        return ops.cast(tensor, keras.backend.result_type(self.compute_dtype, "float32"))
 
     def get_config(self):
         return {

@@ -113,9 +113,6 @@ class BiRNN(keras.layers.Layer):
             backward = ops.flip(backward, axis=1)
         return ops.concatenate([forward, backward], axis=-1)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], 2 * self.units)
-
     def get_config(self):
         return {
             **super().get_config(),

@@ -159,16 +159,6 @@ def test_a_tied_softmax_equals_a_softmax_over_the_embedding_table(num_sampled):
         TiedSoftmax(tied.embedding).build((None, FEATURES + 1))
 
 
-def test_the_same_seed_gives_the_same_sample_in_a_graph_too():
-    in_graph = tf.function(lambda seed: distinct_log_uniform(7, 90, seed))
-
-    eager, graph = distinct_log_uniform(7, 90, [1, 2]), in_graph(tf.constant([1, 2]))
-
-    np.testing.assert_array_equal(eager[0], graph[0])
-    assert eager[1] == graph[1]
-    assert (distinct_log_uniform(7, 90, [2, 2])[0].numpy() != eager[0].numpy()).any()
-
-
 @pytest.mark.parametrize(("num_sampled", "size"), [(1, 2), (5, 23), (22, 23), (100, 5000)])
 def test_the_expected_number_of_distinct_tokens_is_the_requested_one(num_sampled, size):
     draws = draws_for_distinct(num_sampled, size)

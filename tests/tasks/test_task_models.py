@@ -11,6 +11,7 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier
 from nested_arrays import assert_close
+from reference import srl
 from reference import task_models as reference
 from task_models import (
     KINDS,
@@ -258,16 +259,21 @@ def expected_scores(kind, model, sentences):
         found = model.token_vectors(padded([sentence]))
         return [found[name][0].numpy() if name in found else None for name in ("input", "output")]
 
-    if kind != "esim":
+    if kind not in ("esim", "srl"):
         return [getattr(reference, kind)(*vectors(one), weights) for one in sentences]
     pairs = zip(*some_inputs(kind, sentences), strict=True)
+    if kind == "srl":
+        return [srl.scores(*vectors(one), predicate, weights) for one, predicate in pairs]
     both = [(vectors(premise), vectors(hypothesis)) for premise, hypothesis in pairs]
     return [reference.esim(a, b, (a_out, b_out), weights) for (a, a_out), (b, b_out) in both]
 
 
 @pytest.mark.parametrize(
     ("kind", "settings"),
-    [("tagger", {}), ("classifier", {}), ("bcn", {}), ("bcn", {"batch_norm": True}), ("esim", {})],
+    [
+        *((kind, {}) for kind in ("tagger", "classifier", "bcn", "esim", "srl")),
+        ("bcn", {"batch_norm": True}),
+    ],
 )
 @pytest.mark.parametrize("placement", ["none", "both"])
 def test_scores_match_the_reference_formulas(kind, settings, placement, bilm):

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.trainers.optimizers import (
-    Adagrad,
-    AdamW,
-    clip_by_global_norm,
-    learning_rate_schedule,
-    sum_duplicates,
-)
+from elmo_tf.trainers.optimizers import Adagrad, AdamW, learning_rate_schedule, sum_duplicates
 
 SLICES = tf.IndexedSlices(
     values=tf.constant([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0], [0.5, 0.5, 0.5]]),
@@ -79,15 +73,6 @@ def test_dense_and_sparse_gradients_follow_the_formula(optimizer, formula):
         expected = formula(first.astype(np.float64), own)
         np.testing.assert_allclose(variable.numpy(), expected, rtol=2e-5)
     np.testing.assert_array_equal(table.numpy()[[0, 3]], start[[0, 3]])
-
-
-def test_the_clipping_norm_covers_all_gradients_and_sums_duplicates():
-    vector = np.array([3.0, 4.0], np.float32)
-    norm = np.sqrt((dense(SLICES) ** 2).sum() + (vector**2).sum())
-    (sparse, clipped), before = clip_by_global_norm([SLICES, tf.constant(vector)], 2.0)
-    assert float(before) == pytest.approx(norm, rel=1e-6)
-    np.testing.assert_allclose(dense(sparse), dense(SLICES) * 2 / norm, rtol=1e-6)
-    np.testing.assert_allclose(clipped, vector * 2 / norm, rtol=1e-6)
 
 
 @pytest.mark.parametrize("make", [Adagrad, lambda rate: AdamW(rate, weight_decay=0.1)])

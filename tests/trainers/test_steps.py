@@ -92,7 +92,10 @@ def test_dropout_and_negatives_differ_from_step_to_step(new_step, windows):
 
 
 def test_gradients_are_scaled_by_the_window_length_and_clipped(new_step, windows):
-    """With plain gradient descent of rate 1, the change of the weights is the gradient."""
+    """With plain gradient descent of rate 1, the change of the weights is the gradient.
+
+    So its norm is that of all gradients, in which tokens that occur repeatedly are summed.
+    """
     changes, norms = [], []
     for clip_norm in (1e6, 0.5):
         step = new_step(clip_norm=clip_norm, optimizer=keras.optimizers.SGD(1.0))

@@ -249,8 +249,5 @@ class Maxout(layers.Layer):
         # `initial` allows an empty batch.
         return ops.max(ops.reshape(pieces, shape), axis=-1, initial=_LOWEST)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.units)
-
     def get_config(self):
         return {**super().get_config(), "units": self.units, "num_pieces": self.num_pieces}

@@ -113,12 +113,8 @@ def _constrained(weights: CRFWeights, constraints: TagConstraints | None) -> CRF
     """The weights, with a score below any other where `constraints` forbid a tag."""
     if constraints is None:
         return weights
-    return CRFWeights(
-        *(
-            ops.where(ops.convert_to_tensor(allowed), weight, _FORBIDDEN)
-            for weight, allowed in zip(weights, constraints, strict=True)
-        )
-    )
+    pairs = zip(weights, map(ops.convert_to_tensor, constraints), strict=True)
+    return CRFWeights(*(ops.where(allowed, weight, _FORBIDDEN) for weight, allowed in pairs))
 
 
 def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:

@@ -53,6 +53,7 @@ TABLES = [
     ("text,label\na,x\na", ", line 3: 1 columns, not 2 as in line 1"),
     ('text,label\na,x\n"b,x\nc,y', r", line 3: not valid CSV: unexpected end of data"),
     ("text,label", " has no examples"),
+    ("a,x", {"text_column": 3, "label_column": 2}, ", line 1: there is no column 3; the line has"),
 ]
 PROPOSITIONS = [
     ("", {}, r" has no predicates"),

@@ -134,11 +134,9 @@ def test_other_encodings_of_tables_are_reported(name, tmp_path, caplog):
     path, lines = tmp_path / name, '{"text": "café",\t"label": 1}\n'
     if name == "a.csv":
         lines = "text,label\ncafé,1\n"
-    for encoding in ("latin-1", "cp1252"):
-        caplog.clear()
-        path.write_text(lines, encoding=encoding)
-        assert read_labeled(path) == [LabeledText(["caf\udce9"], "1")]
-        assert "1 with invalid UTF-8 (read byte for byte; another encoding?)" in caplog.text
+    path.write_text(lines, encoding="latin-1")
+    assert read_labeled(path) == [LabeledText(["caf\udce9"], "1")]
+    assert "1 with invalid UTF-8 (read byte for byte; another encoding?)" in caplog.text
     path.write_text(lines, encoding="utf-16")
     with pytest.raises(ValueError, match=rf"{name}, line 1: NUL bytes. Is the file UTF-16"):
         read_labeled(path)
@@ -151,8 +149,3 @@ def test_without_labels_the_column_of_the_text_is_enough(file):
     assert tokens(file("a.csv", "id,text", "1,a b", "2,c")) == [["a", "b"], ["c"]]
     assert tokens(file("b.csv", "label,text", ",a b", "?,c")) == [["a", "b"], ["c"]]
     assert tokens(file("c.tsv", "x\ta b", "y\tc"), 2, 1) == [["a", "b"], ["c"]]
-
-
-def test_a_number_behind_the_last_column_is_refused(file):
-    with pytest.raises(ValueError, match=r"a\.tsv, line 1: there is no column 3; the line has"):
-        read_labeled(file("a.tsv", "a\tx"), 3, 2)
