@@ -126,7 +126,7 @@ class Client:
                 or the client is closed.
             ServerError: the server is unreachable, or has rejected a request.
         """
-        deadline = self._deadline()
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout
         sentences = list(token_lists(sentences, keep_text=True))
         if not all(isinstance(sentence, str) for sentence in sentences):
             sentences = [text.split() if isinstance(text, str) else text for text in sentences]
@@ -152,9 +152,6 @@ class Client:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _deadline(self) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout
 
     def _known_outputs(
         self, signature: str, deadline: float | None

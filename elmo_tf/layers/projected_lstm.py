@@ -93,16 +93,8 @@ class ProjectedLSTMCell(keras.layers.Layer):
             )
 
     def call(self, inputs, states):
-        h, c = self.step(self.input_product(inputs), *states)
-        return h, [h, c]
-
-    def input_product(self, inputs: Any) -> Any:
-        """`x · W + b`, the part without the state: (…, feature) → (…, 4 · units)."""
-        return ops.matmul(inputs, self.kernel) + self.bias
-
-    def step(self, gates: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        """Returns `h'` and `c'` from a token's `input_product`, `h` and `c`."""
-        gates = gates + ops.matmul(h, self.recurrent_kernel)
+        h, c = states
+        gates = ops.matmul(inputs, self.kernel) + self.bias + ops.matmul(h, self.recurrent_kernel)
         i, j, f, o = ops.split(gates, 4, axis=-1)
         c = ops.sigmoid(f + 1.0) * c + ops.sigmoid(i) * ops.tanh(j)
         if self.cell_clip is not None:
@@ -112,7 +104,7 @@ class ProjectedLSTMCell(keras.layers.Layer):
             h = ops.matmul(h, self.projection_kernel)
             if self.proj_clip is not None:
                 h = ops.clip(h, -self.proj_clip, self.proj_clip)
-        return h, c
+        return h, [h, c]
 
     def get_initial_state(self, batch_size=None):
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]

@@ -124,16 +124,13 @@ def _load(path: Path) -> Any:
         model = tf.saved_model.load(os.fspath(version))
     except (OSError, tf.errors.OpError) as error:
         raise ValueError(f"Cannot load {version}: {error}") from None
-    signatures = getattr(model, "signatures", {})
-    for name in ("serving_default", "tokens"):
-        if name not in signatures or "elmo" not in signatures[name].structured_outputs:
-            raise ValueError(
-                f"{version} is a SavedModel of another kind: it has no signature {name} with an "
-                "output elmo."
-            )
-    if not hasattr(model, "trainable_variables"):
-        message = f"{version} is a SavedModel of another kind: it does not list its variables."
-        raise ValueError(message)
+    found = [getattr(model, "signatures", {}).get(name) for name in ("serving_default", "tokens")]
+    is_elmo = all(each is not None and "elmo" in each.structured_outputs for each in found)
+    if not (is_elmo and hasattr(model, "trainable_variables")):
+        raise ValueError(
+            f"{version} is a SavedModel of another kind: it needs the signatures serving_default "
+            "and tokens with an output elmo, and the list trainable_variables."
+        )
     return model
 
 

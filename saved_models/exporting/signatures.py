@@ -1,7 +1,6 @@
 """The signatures and outputs of an exported BiLM or Elmo."""
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
@@ -87,8 +86,6 @@ class Exported(tf.train.Checkpoint):
         self.regularization_losses = [_penalty(mix) for mix in mixes if mix.l2]
         if bilm.lookup_table is not None:
             self.lookup_table = bilm.lookup_table
-        # Not by assignment: TensorFlow would track and save Keras weights a second time.
-        vars(self).update(bilm=bilm, mixes=mixes, top_only=top_only, signatures={})
         # One graph, which all signatures share.
         of_vectors = tf.function(
             self._outputs_of_vectors,
@@ -98,7 +95,9 @@ class Exported(tf.train.Checkpoint):
             ],
             autograph=False,
         )
-        self._untracked = SimpleNamespace(of_vectors=of_vectors, tokenizer=tokenizer)
+        # Not by assignment: TensorFlow would track and save Keras weights a second time.
+        parts = {"bilm": bilm, "mixes": mixes, "top_only": top_only, "signatures": {}}
+        vars(self).update(parts, _of_vectors=of_vectors, _tokenizer=tokenizer)
         for training in (False, True):
             self.__call__.get_concrete_function(SENTENCES, training=training)
         self._add_signatures(free_characters)
@@ -130,7 +129,7 @@ class Exported(tf.train.Checkpoint):
         if len(self.mixes) > 1:
             for index in range(len(self.mixes)):
                 self.signatures[f"mix_{index}"] = self._of_mix(index)
-        if self._untracked.tokenizer is not None:
+        if self._tokenizer is not None:
             self.signatures["text"] = self._of_text()
 
     def _of_char_ids(self, width: int | None) -> Any:
@@ -160,7 +159,7 @@ class Exported(tf.train.Checkpoint):
     def _of_text(self) -> Any:
         @tf.function(input_signature=[SENTENCES], autograph=False)
         def of_text(strings):
-            tokens, starts, ends = self._untracked.tokenizer.split_with_offsets(strings)
+            tokens, starts, ends = self._tokenizer.split_with_offsets(strings)
             lengths = tf.cast(tokens.row_lengths(), tf.int32)
             padded = with_a_token(tokens.to_tensor(""))
             offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}
@@ -172,7 +171,7 @@ class Exported(tf.train.Checkpoint):
 
     def _outputs(self, inputs: tf.Tensor, lengths: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs, lengths = checked_inputs(inputs, lengths)
-        return self._untracked.of_vectors(*self.bilm.token_vectors(inputs, lengths))
+        return self._of_vectors(*self.bilm.token_vectors(inputs, lengths))
 
     def _outputs_of_vectors(self, vectors, mask):
         def of_one():

@@ -117,7 +117,9 @@ class ExportedTask(tf.train.Checkpoint):
                 raise ValueError("An SRLTagger with a `tokenizer` cannot be exported.")
             signatures = _of_predicates(models[0])
             if isinstance(model, PropositionTagger):
-                signatures["propositions"] = _of_plain_sentences(model)
+                signatures["propositions"] = _of_strings(
+                    lambda strings: model.predictions(split_tokens(strings).to_tensor("")), EXAMPLES
+                )
         elif members[0].labels_words and members[0].tokenizer is not None:
             signatures = _of_words(model, members[0].elmo.bilm)
         else:
@@ -215,13 +217,6 @@ def _of_predicates(model: SRLTagger) -> dict[str, _Signature]:
         "default": _of_strings(of_strings, [f"1 {sentence}" for sentence in sentences]),
         "roles": _Signature(of_roles, {"strings": tf.constant(sentences), "predicate": predicates}),
     }
-
-
-def _of_plain_sentences(model: PropositionTagger) -> _Signature:
-    def of_strings(strings):
-        return model.predictions(split_tokens(strings).to_tensor(""))
-
-    return _of_strings(of_strings, EXAMPLES)
 
 
 def _of_documents(model: CoreferenceModel) -> dict[str, _Signature]:

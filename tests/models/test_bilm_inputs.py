@@ -138,59 +138,51 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         bilm(["a b"])
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ("one sentence", r"`inputs` must be several sentences, not one string: 'one sentence'"),
-        (None, r"reads sentences \(str\), lists of tokens, or integer ids. Received: None"),
-        (np.zeros((2, 3, 4)), r"Received: a tensor of float64"),
-        ([["a"], 7], r"A sentence must be .* tokens \(str\). Sentence 1 is 7, of type int.$"),
-    ],
-)
-def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):
-    with pytest.raises(TypeError, match=message):
-        bilm(inputs)
+IDS = np.zeros((2, 3, MAX_CHARS), int)
 
 
 @pytest.mark.parametrize(
-    ("inputs", "message"),
+    ("inputs", "lengths", "error", "message"),
     [
-        (tf.constant("a"), r"strings of shape \(batch,\) or \(batch, token\).*of shape \(\)"),
-        (tf.zeros((2, 3), tf.int32), r"char ids of shape \(batch, token, char\). Received:.*2, 3"),
-        ([[[1, 2]], [[1, 2, 3]]], r"Char ids of rows of different lengths must be padded"),
-        ([["a", "b"], ["", "b"]], r"An empty token .* precedes a real token.*row: \[1\]"),
-        (np.full((1, 2, MAX_CHARS), 262), r"Ids must be between 0 and 261\. Received"),
+        ("one sentence", None, TypeError, r"several sentences, not one string: 'one sentence'"),
+        (
+            None,
+            None,
+            TypeError,
+            r"reads sentences \(str\), lists of tokens, or int.* Received: None",
+        ),
+        (np.zeros((2, 3, 4)), None, TypeError, r"Received: a tensor of float64"),
+        ([["a"], 7], None, TypeError, r"must be .* tokens \(str\). Sentence 1 is 7, of type int.$"),
+        (
+            tf.constant("a"),
+            None,
+            ValueError,
+            r"shape \(batch,\) or \(batch, token\).*of shape \(\)",
+        ),
+        (IDS[0], None, ValueError, r"char ids of shape \(batch, token, char\). Received:.*3, 14"),
+        ([[[1, 2]], [[1, 2, 3]]], None, ValueError, r"of rows of different lengths must be padded"),
+        ([["a"], ["", "b"]], None, ValueError, r"empty token .* precedes a real token.*row: \[1\]"),
+        (IDS + 262, None, ValueError, r"Ids must be between 0 and 261\. Received"),
+        ([["a", "b"]], [3], ValueError, r"must be between 0 and the number of token positions"),
+        ([["a", "b"]], [1, 1], ValueError, r"must have shape \(batch,\) = \(1,\).*\(2,\)"),
+        ([["a", ""]], [2], ValueError, r"An empty token .* within `lengths`, in row: \[0\]"),
+        (IDS, [0, 1], ValueError, r"An empty token .* in row: \[1\]"),
+        *(
+            ([["a", "b"]], lengths, TypeError, r"`lengths` must be integers. .*(float32|bool)")
+            for lengths in ([1.9], [True], keras.Input((), dtype="float32"))
+        ),
     ],
+    ids=str,
 )
-def test_inputs_of_an_invalid_shape_or_order_are_refused(bilm, inputs, message):
-    with pytest.raises(ValueError, match=message):
-        bilm(inputs)
+def test_invalid_inputs_and_lengths_are_refused(bilm, inputs, lengths, error, message):
+    with pytest.raises(error, match=message):
+        bilm(inputs, lengths=lengths)
 
 
 def test_a_float_keras_input_is_refused(bilm):
     for model in (bilm, Elmo(bilm)):
         with pytest.raises(ValueError, match=r'float32. Use keras.Input\(\(\), dtype="string"'):
             model(keras.Input((None,)))
-
-
-@pytest.mark.parametrize(
-    ("inputs", "lengths", "message"),
-    [
-        ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
-        ([["a", "b"]], [1, 1], r"`lengths` must have shape \(batch,\) = \(1,\).*\(2,\)"),
-        ([["a", ""]], [2], r"An empty token .* within `lengths`, in row: \[0\]"),
-        (np.zeros((2, 3, MAX_CHARS), int), [0, 1], r"An empty token .* in row: \[1\]"),
-    ],
-)
-def test_lengths_must_fit_the_tokens(bilm, inputs, lengths, message):
-    with pytest.raises(ValueError, match=message):
-        bilm(inputs, lengths=lengths)
-
-
-@pytest.mark.parametrize("lengths", [[1.9], [True], keras.Input((), dtype="float32")], ids=str)
-def test_lengths_must_be_integers(bilm, lengths):
-    with pytest.raises(TypeError, match=r"`lengths` must be integers. Received: .*(float32|bool)"):
-        bilm([["a", "b"]], lengths=lengths)
 
 
 def test_token_ids_must_fit_the_table(word_bilm):

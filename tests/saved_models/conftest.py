@@ -6,6 +6,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
+from elmo_tf import Elmo
 from elmo_tf.saved_models import export, serve
 
 PROJECTION_DIM = 3
@@ -107,3 +108,15 @@ def naming_tokenizer(tmp_path_factory, exported_bilm):
 def exported_elmo(tmp_path_factory, elmo):
     """The path of version 3 of `elmo`."""
     return export(elmo, tmp_path_factory.mktemp("exported_elmo"), version=3)
+
+
+@pytest.fixture(scope="session")
+def elmo_of_two_mixes(bilm):
+    """Tests must not change it."""
+    elmo = Elmo(bilm, num_mixes=2, l2=0.3)
+    elmo.build()
+    mixes = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)
+    for mix, (weights, scaling) in zip(elmo.mixes, mixes, strict=True):
+        mix.layer_weights.assign(weights)
+        mix.scaling.assign(scaling)
+    return elmo

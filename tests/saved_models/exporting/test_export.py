@@ -208,9 +208,11 @@ def test_an_export_that_differs_from_the_live_model_is_discarded(bilm, tmp_path,
             for version in (-1, 1.0)
         ),
         ({"tokenizer": "regex"}, TypeError, r"a method split_with_offsets.*Received: 'regex'"),
+        ({"precision": "float16"}, ValueError, "`precision` must be one of float32, bfloat16. Rec"),
+        ({"format": "tflite"}, ValueError, "`format` must be one of onnx, litert, openvino. Rec"),
         (
-            *({"precision": "float16"}, ValueError),
-            r"`precision` must be one of float32, bfloat16. Received",
+            *({"format": "onnx", "precision": "bfloat16"}, ValueError),
+            "for SavedModels, not for format='onnx'",
         ),
     ],
 )

@@ -10,34 +10,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLMConfig, Elmo, Vocabulary, char_ids
+from elmo_tf import BiLMConfig, Vocabulary, char_ids
 from elmo_tf.checkpoints.published import save_bilm
 from elmo_tf.saved_models import PunctuationSplitter, export
 from elmo_tf.saved_models.exporting.export import read_warmup
 from reference import scalar_mix as reference
 
 SENTENCES = ["the cat sat on it", "", "한국어 x"]
-MIXES = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)
+MIXES = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)  # of the fixture `elmo_of_two_mixes`
 TEXT = ["Don't stop, 서울!", "", "a\N{NO-BREAK SPACE}b €5"]
 TOKENS = [["Don", "'", "t", "stop", ",", "서울", "!"], [], ["a", "b", "€", "5"]]
 
 
 @pytest.fixture(scope="module")
-def several(bilm):
-    """An Elmo of two mixes."""
-    elmo = Elmo(bilm, num_mixes=2, l2=0.3)
-    elmo.build()
-    for mix, (weights, scaling) in zip(elmo.mixes, MIXES, strict=True):
-        mix.layer_weights.assign(weights)
-        mix.scaling.assign(scaling)
-    return elmo
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory, several):
-    """`several`, exported with a signature for raw text and any number of characters."""
+def exported(tmp_path_factory, elmo_of_two_mixes):
+    """Two mixes, exported with a signature for raw text and any number of characters."""
     return export(
-        several,
+        elmo_of_two_mixes,
         tmp_path_factory.mktemp("several"),
         free_characters=True,
         tokenizer=PunctuationSplitter(),

@@ -27,7 +27,7 @@ formats_of_keras = pytest.mark.parametrize(
     "format", [name for name in FILES if find_spec(f"keras.src.export.{name}")]
 )
 WORDS = ["the", "cat", "The", "ö", "zzz", "한국어", "x" * 30, "on", "it"]
-MIXES = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)
+MIXES = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)  # of the fixture `elmo_of_two_mixes`
 
 
 def opened(path):
@@ -73,14 +73,8 @@ def assert_equal_layers(run, bilm, mixes, batches):
 
 
 @formats
-def test_the_layers_and_mixes_of_100_batches(bilm, tmp_path, format):
-    elmo = Elmo(bilm, num_mixes=2)
-    elmo.build()
-    for mix, (weights, scaling) in zip(elmo.mixes, MIXES, strict=True):
-        mix.layer_weights.assign(weights)
-        mix.scaling.assign(scaling)
-
-    path = export(elmo, tmp_path, 3, format=format)
+def test_the_layers_and_mixes_of_100_batches(bilm, elmo_of_two_mixes, tmp_path, format):
+    path = export(elmo_of_two_mixes, tmp_path, 3, format=format)
 
     assert path == str(tmp_path / "3")
     assert_equal_layers(opened(Path(path, FILES[format])), bilm, MIXES, batches(bilm))
@@ -152,21 +146,6 @@ def test_the_command_replaces_a_saved_model(command, checkpoint_directory, bilm,
     status, _, error = command(*call, "--overwrite", "--raw-text")
     assert (status, error.count("\n")) == (2, 1)
     assert "--raw-text and --warmup are for SavedModels, not for --format litert" in error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"format": "tflite"}, r"`format` must be one of onnx, litert, openvino\. Rec.*'tflite'"),
-        (
-            {"format": "onnx", "precision": "bfloat16"},
-            r"for SavedModels, not for format='onnx'",
-        ),
-    ],
-)
-def test_an_invalid_format_is_refused(bilm, tmp_path, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        export(bilm, tmp_path, **arguments)
 
 
 @formats
