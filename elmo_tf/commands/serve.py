@@ -73,9 +73,13 @@ def serve(
     while not received:
         time.sleep(0.1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends the process at once
-    # A second after the grace period, the process ends even if the model still computes.
+    _end_after(grace)
+    server.stop(grace)
+    logging.info("Stopped.")
+
+
+def _end_after(grace: float) -> None:
+    """Ends the process a second after the grace period, even if the model still computes."""
     timer = threading.Timer(grace + 1.0, os._exit, (0,))
     timer.daemon = True
     timer.start()
-    server.stop(grace)
-    logging.info("Stopped.")
