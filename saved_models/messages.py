@@ -44,7 +44,8 @@ def sentence_batches(
     start = longest = 0
     for end, sentence in enumerate(sentences):
         size = end + 1 - start  # with this sentence
-        longest = max(longest, num_tokens := _num_tokens(sentence))
+        num_tokens = len(sentence.split() if isinstance(sentence, str | bytes) else sentence)
+        longest = max(longest, num_tokens)
         if size > batch_size or (size > 1 and size * longest > batch_tokens):
             yield sentences[start:end]
             start, longest = end, num_tokens
@@ -126,10 +127,6 @@ def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.nda
         result[start : start + len(array), : array.shape[1]] = array
         start += len(array)
     return result
-
-
-def _num_tokens(sentence: Sentence) -> int:
-    return len(sentence.split() if isinstance(sentence, str | bytes) else sentence)
 
 
 def _num_used(array: np.ndarray, padding: int | bytes) -> int:
