@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -152,11 +153,8 @@ def new_version(
 def versions_in(directory: Path) -> dict[int, Path]:
     """Returns the folders of all versions by number; empty if there are none."""
     folders = [path.parent for path in directory.glob("*/saved_model.pb")]
-    return {
-        int(folder.name): folder
-        for folder in folders
-        if folder.name.isascii() and folder.name.isdecimal() and int(folder.name) < 2**63
-    }
+    numbers = {int(each.name): each for each in folders if re.fullmatch("[0-9]+", each.name)}
+    return {number: folder for number, folder in numbers.items() if number < 2**63}
 
 
 def write_saved_model(exported: Any, folder: Path, assets: Path) -> None:

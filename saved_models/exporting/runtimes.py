@@ -3,9 +3,9 @@
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -141,15 +141,9 @@ def _write_saved_model(model: PortableModel, folder: str) -> None:
     tf.saved_model.save(saved, folder, signatures=function)
 
 
-class _Format(NamedTuple):
-    file: str
-    write: Callable[[PortableModel, Path], None]
-    run: Callable[[str, _Inputs], dict[str, np.ndarray]]
-    modules: tuple[str, ...]  # that are not installed with elmo_tf
-
-
+# The file, how to write and to run it, and the modules that are not installed with elmo_tf.
 FORMATS = {
-    "onnx": _Format("model.onnx", _write_onnx, _run_onnx, ("tf2onnx", "onnxruntime")),
-    "litert": _Format("model.tflite", _write_litert, _run_litert, ("ai_edge_litert",)),
-    "openvino": _Format("model.xml", _write_openvino, _run_openvino, ("openvino",)),
+    "onnx": ("model.onnx", _write_onnx, _run_onnx, ("tf2onnx", "onnxruntime")),
+    "litert": ("model.tflite", _write_litert, _run_litert, ("ai_edge_litert",)),
+    "openvino": ("model.xml", _write_openvino, _run_openvino, ("openvino",)),
 }
