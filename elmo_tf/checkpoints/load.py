@@ -89,7 +89,7 @@ def load_bilm(
     with open_checkpoint(path) as checkpoint:
         bilm = checkpoint.bilm(token_embeddings, vocabulary, stateful=stateful, **kwargs)
     if isinstance(path, str | os.PathLike):
-        bilm.source = os.fspath(path)  # for `known_text`
+        bilm.source = os.fspath(path)
     return bilm
 
 
@@ -131,23 +131,20 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         return checkpoint.language_model()
 
 
-def known_text(bilm: BiLM, source: object) -> KnownText:
+def known_text(bilm: BiLM) -> KnownText:
     """The text that a biLM knows, without a vocabulary.
 
-    The files in the directory from which it was loaded, `source` or that of `load_bilm`, tell its
-    training text.
+    The files in the directory from which it was loaded tell its training text.
     """
     char_cnn, lexicon = bilm.config.char_cnn, bilm.lexicon
     limit = None if char_cnn is None else char_cnn.max_chars - 2  # without word boundaries
     known = KnownText(limit, tokenizer=bilm.config.tokenizer)
     if lexicon is not None:
         return known._replace(unit="characters", characters=frozenset(lexicon.entries))
-    if not isinstance(source, str | os.PathLike):
-        source = getattr(bilm, "source", None)
-    if source is None:
+    if bilm.source is None:
         return known
-    named = find_named_model(source)
-    folder = Path(named.folder if named else source)
+    named = find_named_model(bilm.source)
+    folder = Path(named.folder if named else bilm.source)
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
         text = (folder / VOCABULARY_FILE).read_text("utf-8", errors="ignore")
         known = known._replace(characters=frozenset(text), tokens=frozenset(text.split("\n")))

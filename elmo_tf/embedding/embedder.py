@@ -106,7 +106,7 @@ class Embedder:
         self.batch_tokens = batch_tokens
         self.bilm, self._mix = bilm_and_mix(bilm_or_path, layers, self.precision)
         self.tokenizer = tokenizer_of(tokenizer, self.bilm.config.tokenizer)
-        self._known_text = known_text(self.bilm, bilm_or_path)
+        self._known_text = known_text(self.bilm)
         check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls.
         self._keeps_table = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)

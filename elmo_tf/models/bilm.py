@@ -84,6 +84,7 @@ class BiLM(keras.Model):
         self.config = config
         self.stateful = stateful
         self.keep_boundaries = keep_boundaries
+        self.source: str | None = None  # the path or name that `load_bilm` read
         self.vocabulary = vocabulary
         self.lexicon = lexicon
         # Finds the ids of tokens. An attribute, so that TensorFlow saves it with the biLM.

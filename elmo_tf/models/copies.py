@@ -16,6 +16,7 @@ def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:
     copy = BiLM.from_config({**bilm.get_config(), "dtype": dtype})
     for target, source in zip(copy.weights, bilm.weights, strict=True):
         target.assign(source)
+    copy.source = bilm.source
     return copy
 
 

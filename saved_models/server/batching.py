@@ -81,13 +81,18 @@ class Limits:
             )
 
     def check_tokens(
-        self, signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, np.ndarray]
+        self,
+        signature: meta_graph_pb2.SignatureDef,
+        inputs: Mapping[str, np.ndarray],
+        is_raw: bool = False,
     ) -> int:
-        """Checks and returns the number of tokens of a request; 0 if the inputs are not text."""
+        """Checks and returns the number of tokens of a request; 0 if the inputs are not text.
+
+        In raw text, `is_raw`, each byte may be a token.
+        """
         dtypes = {info.dtype for info in signature.inputs.values()}
         if tf.string.as_datatype_enum not in dtypes and LENGTHS not in signature.outputs:
             return 0
-        is_raw = "starts" in signature.outputs
         longest = max((self._longest(array, is_raw) for array in inputs.values()), default=0)
         num_sentences = max((len(array) for array in inputs.values() if array.ndim), default=0)
         num_tokens = max(1, num_sentences) * max(1, longest)
@@ -106,7 +111,7 @@ class Limits:
         if array.dtype != object:
             return 0
         texts = array.ravel().tolist()
-        if is_raw:  # a tokenizer may make a token of each byte
+        if is_raw:
             return max(map(len, texts), default=0)
         limit = self.max_tokens // max(1, len(texts))
         tokens = (text.decode("utf-8", "replace").split(None, limit) for text in texts)

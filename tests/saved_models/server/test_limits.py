@@ -86,7 +86,7 @@ def tokens(*shape):
 @pytest.mark.parametrize(
     ("name", "inputs", "num_tokens"),
     [
-        # A classifier has no output `sequence_len`. With `starts`, the model takes raw text.
+        # A classifier has no output `sequence_len`.
         *(
             (name, strings(*sentences), num_tokens)
             for name in ("serving_default", "classifier")
@@ -105,13 +105,12 @@ def test_tokens_are_counted_with_padding_and_limited(signatures, name, inputs, n
     signature.CopyFrom(signatures[name if name in signatures else "serving_default"])
     if name == "classifier":
         del signature.outputs["sequence_len"]
-    if name == "raw":
-        signature.outputs["starts"].dtype = tf.int64.as_datatype_enum
-    assert Limits(max_tokens=max(num_tokens, 1)).check_tokens(signature, inputs) == num_tokens
+    request = signature, inputs, name == "raw"
+    assert Limits(max_tokens=max(num_tokens, 1)).check_tokens(*request) == num_tokens
     if num_tokens > 1:
         message = f"product must be at most {num_tokens - 1}"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-            Limits(max_tokens=num_tokens - 1).check_tokens(signature, inputs)
+            Limits(max_tokens=num_tokens - 1).check_tokens(*request)
 
 
 def test_a_limit_out_of_range_is_an_error():

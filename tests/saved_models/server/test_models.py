@@ -117,6 +117,8 @@ def test_raw_text_has_the_vectors_and_places_of_its_tokens(naming_tokenizer, cap
         found = client.predict(texts, (), signature="text")
         words = client.predict(texts, "tokens", "text")
         over_rest = outputs_over_rest(running, texts[:2], signature="text")
+        with pytest.raises(ServerError, match="their product must be at most 65536"):
+            client.predict(["a" * 65_537], signature="text")
     assert (
         found["tokens"].tolist()[0] == words["tokens"].tolist()[0] == list(map(encode, tokens[0]))
     )
