@@ -19,8 +19,8 @@ from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.text_model import tokens_of
 from elmo_tf.tasks.token_vectors import CharacterEmbedding, WordEmbedding, word_counts
-from elmo_tf.text.reading import read_lines
-from elmo_tf.text.sentence_files import FileSentence, is_utf_8, sentence_reader
+from elmo_tf.text.reading import is_utf_8, read_lines
+from elmo_tf.text.sentence_files import FileSentence, sentence_reader
 
 # Rarer words share one vector, so that this vector has training examples.
 _MIN_COUNT = 2

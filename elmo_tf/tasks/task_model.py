@@ -15,7 +15,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.text_model import NO_TAG, TextModel
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.inputs import checked
-from elmo_tf.text.sentence_files import is_utf_8
+from elmo_tf.text.reading import is_utf_8
 from elmo_tf.text.vocabulary import StringTable
 
 SMALLEST = 1e-37  # probability in float32 with a finite logarithm

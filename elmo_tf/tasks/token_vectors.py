@@ -16,7 +16,7 @@ from elmo_tf.models.token_ids import distinct_rows
 from elmo_tf.tasks.config import PLACEMENTS
 from elmo_tf.text.characters import DEFAULT_MAX_CHARS, char_ids
 from elmo_tf.text.inputs import is_token
-from elmo_tf.text.sentence_files import is_utf_8
+from elmo_tf.text.reading import is_utf_8
 
 _STDDEV = 0.1  # of the initial vectors; about that of published ones
 

@@ -119,29 +119,24 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
     `strings` are a `str` or `bytes`, nested lists of them, an array, or a string tensor.
     `TypeError` if an item is not a string, `ValueError` if a list contains strings and lists.
     """
-    if isinstance(strings, np.ndarray):
-        strings = strings.tolist()  # a single string from a 0-d array
-    if isinstance(strings, tf.Tensor | tf.RaggedTensor):
-        tensor = strings
-    elif isinstance(strings, str | bytes):
-        tensor = tf.constant(encode(strings))
-    else:
+    if not isinstance(strings, tf.Tensor | tf.RaggedTensor):
         strings = _encode_nested(strings)
         # An array of objects contains lists if their lengths or depths differ.
         is_ragged = any(isinstance(item, list) for item in np.array(strings, object).flat)
-        tensor = (tf.ragged.constant if is_ragged else tf.constant)(strings, dtype=tf.string)
-    if tensor.dtype != tf.string:
-        raise TypeError(f"Strings are required. Received: a tensor of {tensor.dtype.name}.")
-    return tensor
+        strings = (tf.ragged.constant if is_ragged else tf.constant)(strings, dtype=tf.string)
+    if strings.dtype != tf.string:
+        raise TypeError(f"Strings are required. Received: a tensor of {strings.dtype.name}.")
+    return strings
 
 
-def _encode_nested(strings: Any) -> list:
+def _encode_nested(strings: Any) -> bytes | list:
+    if isinstance(strings, np.ndarray):
+        strings = strings.tolist()  # a single string from a 0-d array
+    if isinstance(strings, str | bytes):
+        return encode(strings)
     if not isinstance(strings, Iterable):
         raise TypeError(
             f"Strings or nested lists of strings are required. Received: {strings!r} "
             f"(of type {type(strings).__name__})."
         )
-    return [
-        encode(string) if isinstance(string, str | bytes) else _encode_nested(string)
-        for string in strings
-    ]
+    return list(map(_encode_nested, strings))

@@ -50,10 +50,7 @@ _LINES_AT_A_TIME = 1024
 
 
 class KnownText(NamedTuple):
-    """The text that a model knows.
-
-    Without values, it is unknown.
-    """
+    """The text that a model knows, as far as it is known."""
 
     max_length: int | None = None  # to which it truncates tokens
     unit: str = "bytes"  # of the length, or "characters"
@@ -121,12 +118,9 @@ class TextCount:
         """Counts the kinds of lines that are suspicious in any text, also in raw text."""
         if line.isascii() and ">" not in line and "\0" not in line:
             return  # fast: most lines
-        if not is_utf_8(line):
-            self.lines["invalid"] += 1
-        if "\0" in line:
-            self.lines["nul"] += 1
-        if "S>" in line and not _BOUNDARIES.isdisjoint(line.split()):
-            self.lines["boundary"] += 1
+        self.lines["invalid"] += not is_utf_8(line)
+        self.lines["nul"] += "\0" in line
+        self.lines["boundary"] += "S>" in line and not _BOUNDARIES.isdisjoint(line.split())
 
     def add_tokens(self, tokens: Sequence[str]) -> None:
         """Counts the kinds of text that the model does not know, and keeps an example of each."""
@@ -158,7 +152,17 @@ class TextCount:
 
         `once` reports each combination of kinds once per process.
         """
-        self._report_unknown()
+        known = self._known
+        if self._seen >= _LEAST_TOKENS:  # of a model whose training text is known
+            share = self._unknown / self._seen
+            if share > _UNKNOWN_SHARE + 3 * known.unknown_share:
+                warn_once(
+                    "unknown tokens",
+                    "%.0f%% of the tokens are not in the vocabulary of the model, but only %.1f%% "
+                    "of those of its training text, which the tokenizer %s has split. Is the text "
+                    'raw? (remedy: tokenizer="model" or --tokenize)',
+                    *(100 * share, 100 * known.unknown_share, known.tokenizer or "(unknown)"),
+                )
         least = dict.fromkeys(_STYLES, _SHARE * min(self.sentences, _FIRST_SENTENCES))
         kinds = [kind for kind in KINDS if self.lines[kind] > least.get(kind, 0)]
         if not kinds:
@@ -171,20 +175,6 @@ class TextCount:
             warn_once(f"lines {', '.join(kinds)}", "%s", message)
         else:
             logging.log(logging.INFO if kinds == ["empty"] else logging.WARNING, "%s", message)
-
-    def _report_unknown(self) -> None:
-        """Reports once that far more tokens are unknown than in the training text."""
-        if self._seen < _LEAST_TOKENS:
-            return
-        share, known = self._unknown / self._seen, self._known
-        if share > _UNKNOWN_SHARE + 3 * known.unknown_share:
-            warn_once(
-                "unknown tokens",
-                "%.0f%% of the tokens are not in the vocabulary of the model, but only %.1f%% of "
-                "those of its training text, which the tokenizer %s has split. Is the text raw? "
-                '(remedy: tokenizer="model" or --tokenize)',
-                *(100 * share, 100 * known.unknown_share, known.tokenizer or "(unknown)"),
-            )
 
 
 def count_text(sources: Sequence[TextSource], format: str | None = None) -> TextCount:

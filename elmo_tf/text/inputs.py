@@ -14,7 +14,8 @@ from elmo_tf.compat import is_in_keras_export
 from elmo_tf.portability import is_portable, require_tensorflow
 from elmo_tf.text.reading import decode, encode
 
-TO_LIST = ("to_pylist", "tolist", "to_list")  # of pyarrow; NumPy and pandas; polars
+# Of pyarrow; NumPy and pandas; polars and ragged tensors.
+TO_LIST = ("to_pylist", "tolist", "to_list")
 Sentence = str | bytes | Sequence[str | bytes]  # a text, or a list of tokens
 # A run of whitespace, exactly as in `str.split()`, for TensorFlow's regular expressions.
 WHITESPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
@@ -61,8 +62,6 @@ def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
             message = f"A dataset of `{name}` must have one string per element (see `unbatch()`)."
             raise TypeError(f"{message} Received: {sentences.element_spec}")
         return sentences.as_numpy_iterator()
-    if isinstance(sentences, tf.RaggedTensor):
-        return sentences.to_list()
     if isinstance(sentences, np.ndarray) and sentences.ndim == 2:
         refuse_sentences_as_tokens(_padded_tokens(sentences.tolist()))
     if isinstance(sentences, tf.Tensor):
@@ -277,13 +276,12 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
         ValueError: `lengths` has another shape or is out of range, or an empty token comes before
             a real one (in a graph, `tf.errors.InvalidArgumentError` when it runs).
     """
-    counted = count_tokens(real)
-    if lengths is None and tf.executing_eagerly():  # usual, and much faster in NumPy
-        values = ops.convert_to_numpy(real)
-        if not (values[:, 1:] & ~values[:, :-1]).any():
-            return counted
-    limit = ops.shape(real)[1]
+    counted, (num_rows, limit) = count_tokens(real), ops.shape(real)
     if lengths is None:
+        if tf.executing_eagerly():  # usual, and much faster in NumPy
+            values = ops.convert_to_numpy(real)
+            if not (values[:, 1:] & ~values[:, :-1]).any():
+                return counted
         lengths = counted
     else:
         if not tf.TensorShape(lengths.shape).is_compatible_with(counted.shape):
@@ -291,21 +289,15 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
                 f"Received: shape {tuple(lengths.shape)}"
             )
-        shapes = ops.shape(lengths), ops.shape(counted)
+        is_in_range = ops.all(ops.logical_and(lengths >= 0, lengths <= limit))
         lengths = checked(  # a single length would be broadcast to all rows
             lengths,
-            shapes[0][0] == shapes[1][0],
-            "`lengths` must have one number per row. Shapes of the lengths and of the rows",
-            *shapes,
+            ops.logical_and(ops.shape(lengths)[0] == num_rows, is_in_range),
+            "`lengths` must be between 0 and the number of token positions, one number per row",
+            *(lengths, limit),
         )
     is_within = ops.arange(limit) < lengths[:, None]  # (batch, token)
     has_hole = ops.any(ops.logical_and(is_within, ops.logical_not(real)), axis=-1)
-    lengths = checked(
-        lengths,
-        ops.all(ops.logical_and(lengths >= 0, lengths <= limit)),
-        "`lengths` must be between 0 and the number of token positions",
-        *(lengths, limit),
-    )
     return checked(
         lengths,
         ops.logical_not(ops.any(has_hole)),

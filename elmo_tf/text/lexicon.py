@@ -19,7 +19,6 @@ WORDS_FILE = "word.dic"
 _WORD_SPECIALS = ("<oov>", "<bos>", "<eos>", "<pad>")
 _CHARACTER_SPECIALS = (*_WORD_SPECIALS, "<bow>", "<eow>")
 _IDEOGRAPHIC_SPACE = "\u3000"
-_UNKNOWN_CHARACTER = 0xFFFD
 # Invalid bytes of a text, see `read_lines`.
 _SURROGATES = frozenset(map(chr, range(0xDC80, 0xDD00)))
 
@@ -129,9 +128,7 @@ class Lexicon(Spelling):
         return hashlib.sha256(encode(entries)).digest()
 
     def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-        points = tf.strings.unicode_decode(
-            tokens, "UTF-8", errors="replace", replacement_char=_UNKNOWN_CHARACTER
-        )
+        points = tf.strings.unicode_decode(tokens, "UTF-8")  # U+FFFD for invalid bytes
         lengths = tf.cast(points.row_lengths(), tf.int32)
         points = points.to_tensor(shape=(None, count))
         index = tf.searchsorted(self._points, tf.reshape(points, (-1,)), side="right") - 1
@@ -140,11 +137,12 @@ class Lexicon(Spelling):
         return tf.where(is_known, tf.gather(self._ids, index), self._unknown), lengths
 
     def ids_of(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
-        # Words are truncated like their characters, before they are looked up.
-        ids = self._with_words(
-            super().ids_of(tokens, max_chars),
-            tf.strings.substr(tokens, 0, max_chars - 2, unit="UTF8_CHAR"),
-        )
+        ids = super().ids_of(tokens, max_chars)
+        if self._table is not None:
+            # Words are truncated like their characters, before they are looked up.
+            words = tf.strings.substr(tokens, 0, max_chars - 2, unit="UTF8_CHAR")
+            words = tf.cast(self._table.table.lookup(words), tf.int32)[:, tf.newaxis] + 1
+            ids = tf.concat([tf.where(ids[:, :1] == 0, 0, words), ids], axis=-1)
         bos, eos = tf.unstack(self.boundary_ids(max_chars))
         for token, boundary in ((b"<bos>", bos), (b"<eos>", eos)):
             ids = tf.where((tokens == token)[:, tf.newaxis], boundary, ids)
@@ -157,14 +155,6 @@ class Lexicon(Spelling):
         # Not looked up: the table is not in graphs for other runtimes.
         words = [[1 + self.words.index(word)] for word in ("<bos>", "<eos>")]
         return tf.concat([words, ids], axis=1)
-
-    def _with_words(self, char_ids: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        """Adds the ids of words as the first column, 0 where the characters are zero."""
-        if self._table is None:
-            return char_ids
-        ids = tf.cast(self._table.table.lookup(words), tf.int32) + 1
-        ids = tf.where(char_ids[:, :1] == 0, 0, ids[:, tf.newaxis])
-        return tf.concat([ids, char_ids], axis=-1)
 
 
 def _ids(entries: Sequence[str], name: str, specials: Sequence[str]) -> dict[str, int]:

@@ -4,25 +4,25 @@ An empty line of text is an empty sentence, unlike in a training corpus. In CoNL
 sentence.
 """
 
+import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
-
-from absl import logging
 
 from elmo_tf.text.reading import (
     TextSource,
     fasta_records,
     is_fasta,
-    is_utf_8,
     quoted,
     read_lines,
     sentence_lines,
 )
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 
-FORMATS = ("text", "conll", "conllu", "fasta")
+# Token columns, counted from 1.
+TOKEN_COLUMNS = {"conll": 1, "conllu": 2}
+FORMATS = ("text", *TOKEN_COLUMNS, "fasta")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
 
 
@@ -71,14 +71,14 @@ def sentence_reader(
     format = format or format_of(path)
     if format not in FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
-    if format in ("text", "fasta") and token_column is not None:
+    if format not in TOKEN_COLUMNS and token_column is not None:
         raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is {format}.")
-    if format == "text":
-        if tokenizer is not None:
-            return lambda: _tokenized_sentences(path, tokenizer)
-        return lambda: text_sentences(path)
-    if tokenizer is not None:
+    if format != "text" and tokenizer is not None:
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
+    if tokenizer is not None:
+        return lambda: _tokenized_sentences(path, tokenizer)
+    if format == "text":
+        return lambda: text_sentences(path)
     if format == "fasta":
         return lambda: _fasta_sentences(path, on_invalid)
     number = token_column or TOKEN_COLUMNS[format]
@@ -110,8 +110,6 @@ def _fasta_sentences(path: str | os.PathLike, on_invalid: str) -> Iterator[FileS
         yield FileSentence(" ".join(residues), list(residues), identifier=identifier)
 
 
-# Token columns, counted from 1.
-TOKEN_COLUMNS = {"conll": 1, "conllu": 2}
 _DOCUMENT_MARKS = ("-DOCSTART-", "#begin document", "#end document")
 # Ids of multiword tokens, `3-4`, and of empty nodes, `5.1`.
 _NOT_A_WORD = re.compile(r"\d+[-.]\d+")
@@ -124,12 +122,16 @@ class Row(NamedTuple):
     fields: list[str]
 
 
-def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]]:
+def column_sentences(
+    path: str | os.PathLike,
+    format: str,
+    read: Callable[[str | os.PathLike], Iterator[str]] = read_lines,
+) -> Iterator[list[Row]]:
     """Yields the rows of each sentence, at least one.
 
-    Lines are split at tabs, or at whitespace if they have no tab. An empty line or a document
-    marker ends a sentence. In the format "conllu" (Universal Dependencies), comments, multiword
-    tokens (`3-4`) and empty nodes (`5.1`) are skipped.
+    Lines, which `read` returns, are split at tabs, or at whitespace if they have no tab. An empty
+    line or a document marker ends a sentence. In the format "conllu" (Universal Dependencies),
+    comments, multiword tokens (`3-4`) and empty nodes (`5.1`) are skipped.
 
     Raises:
         ValueError: a line of "conllu" does not begin with a number, or see `read_lines`.
@@ -137,7 +139,7 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
     """
     is_universal = format == "conllu"
     rows: list[Row] = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(itertools.chain(read(path), [""]), start=1):
         if is_universal and line.startswith("#"):
             continue
         if not line.strip() or (not is_universal and line.startswith(_DOCUMENT_MARKS)):
@@ -146,15 +148,12 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
             rows = []
             continue
         fields = fields_of(line)
-        if is_universal and not fields[0].isdecimal():
-            if not _NOT_A_WORD.fullmatch(fields[0]):
-                message = "a line of CoNLL-U must begin with a word number"
-                remedy = "Specify --input-format (format)."
-                raise line_error(path, number, f"{message}: {quoted(line.strip())}. {remedy}")
-            continue
-        rows.append(Row(number, fields))
-    if rows:
-        yield rows
+        if not is_universal or fields[0].isdecimal():
+            rows.append(Row(number, fields))
+        elif not _NOT_A_WORD.fullmatch(fields[0]):
+            message = "a line of CoNLL-U must begin with a word number"
+            remedy = "Specify --input-format (format)."
+            raise line_error(path, number, f"{message}: {quoted(line.strip())}. {remedy}")
 
 
 def fields_of(line: str) -> list[str]:
@@ -190,15 +189,3 @@ def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int
 def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:
     """An error in a line of a file."""
     return ValueError(f"{os.fspath(path)}, line {line}: {message}")
-
-
-def warn_of_invalid_utf_8(
-    path: str | os.PathLike, items: Iterable[Iterable[str]], kind: str
-) -> None:
-    """Logs how many items, each of several strings, have invalid UTF-8, if any."""
-    is_valid = [all(map(is_utf_8, strings)) for strings in items]
-    if not all(is_valid):
-        logging.warning(
-            "%s: %s of %s %s have invalid UTF-8, which is kept. Is it another encoding?",
-            *(os.fspath(path), f"{is_valid.count(False):,}", f"{len(is_valid):,}", kind),
-        )

@@ -131,9 +131,8 @@ _END = re.compile(r"[。｡！？]+[」』”’）】》)\]\"']*|[.!?…؟।]+
 _MAX_CHARACTERS = 10_000
 
 
-def _words(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-    end = len(text) if end is None else end
-    return (word.span() for word in _WORD.finditer(text, start, end))
+def _words(text: str, *bounds: int) -> _Spans:
+    return (word.span() for word in _WORD.finditer(text, *bounds))
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -145,8 +144,12 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _any_language() -> _Cut:
-    return lambda text: (_words(text, *sentence) for sentence in _sentences(text))
+def _by_punctuation(spans_of: Callable[[str], _Spans]) -> _Cut:
+    """Sentences by punctuation, whose tokens a function returns."""
+    return lambda text: (
+        [(start + first, start + last) for first, last in spans_of(text[start:end])]
+        for start, end in _sentences(text)
+    )
 
 
 def _korean(is_split: bool) -> _Cut:
@@ -175,24 +178,20 @@ def _japanese() -> _Cut:
     require_extra("sudachidict_core", "japanese", "The Japanese tokenizer")
     dictionary, of_thread = sudachi.Dictionary(dict="core"), threading.local()
 
-    def cut(text: str) -> Iterator[_Spans]:
+    def spans_of(sentence: str) -> _Spans:
         if not hasattr(of_thread, "tokenizer"):  # one refuses calls of two threads at once
             of_thread.tokenizer = dictionary.tokenizer(sudachi.SplitMode.A)
-        for start, end in _sentences(text):
-            words = of_thread.tokenizer.tokenize(text[start:end])
-            yield ((start + word.begin(), start + word.end()) for word in words)
+        words = of_thread.tokenizer.tokenize(sentence)
+        return ((word.begin(), word.end()) for word in words)
 
-    return cut
+    return _by_punctuation(spans_of)
 
 
 def _chinese() -> _Cut:
     jieba = require_extra("rjieba", "chinese", "The Chinese tokenizer").Jieba()
-
-    def cut(text: str) -> Iterator[_Spans]:
-        for start, end in _sentences(text):
-            yield ((start + a, start + b) for _, a, b in jieba.tokenize(text[start:end]))
-
-    return cut
+    return _by_punctuation(
+        lambda sentence: ((start, end) for _, start, end in jieba.tokenize(sentence))
+    )
 
 
 def _thai() -> _Cut:
@@ -233,7 +232,7 @@ LANGUAGES: dict[str, Callable[[], _Cut]] = {
     "ko": functools.partial(_korean, False),
     "ko-morph": functools.partial(_korean, True),
     "th": _thai,
-    "xx": _any_language,
+    "xx": lambda: _by_punctuation(_words),
     "zh": _chinese,
 }
 

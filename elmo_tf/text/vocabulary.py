@@ -11,11 +11,8 @@ from elmo_tf.files import atomic_file
 from elmo_tf.text.counting import count_text
 from elmo_tf.text.reading import decode, encode, quoted, read_lines
 
-BOS_TOKEN = "<S>"
-EOS_TOKEN = "</S>"
-UNKNOWN_TOKEN = "<UNK>"
+SPECIAL_TOKENS = BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN = "<S>", "</S>", "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
-SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
 _SKIPPED = "!!!MAXTERMID"  # a line in vocabulary files of the 1 Billion Word benchmark
 
 
@@ -61,7 +58,17 @@ class Vocabulary(StringTable):
 
     def __init__(self, tokens: Iterable[str]):
         self.tokens: tuple[str, ...] = tuple(map(_as_read, tokens))
-        self._ids = _checked_ids(self.tokens)
+        if self.tokens[:3] != SPECIAL_TOKENS:
+            raise ValueError(
+                f"The first tokens of a `Vocabulary` must be {', '.join(SPECIAL_TOKENS)}. "
+                f"Received: {', '.join(map(quoted, self.tokens[:3])) or 'nothing'}."
+            )
+        self._ids: dict[str, int] = {}
+        for index, token in enumerate(self.tokens):
+            if not token.strip() or self._ids.setdefault(token, index) != index:
+                raise ValueError(
+                    f"Token {index} of a `Vocabulary` is empty or repeated: {quoted(token)}."
+                )
         super().__init__(self.tokens, UNKNOWN_ID)
 
     @classmethod
@@ -198,18 +205,3 @@ def read_vocabulary(
 def _as_read(string: str) -> str:
     """Normalizes a string to the form in which `read_lines` reads its bytes."""
     return string if string.isascii() else decode(encode(string))
-
-
-def _checked_ids(tokens: tuple[str, ...]) -> dict[str, int]:
-    if tokens[:3] != SPECIAL_TOKENS:
-        raise ValueError(
-            f"The first tokens of a `Vocabulary` must be {', '.join(SPECIAL_TOKENS)}. "
-            f"Received: {', '.join(map(quoted, tokens[:3])) or 'nothing'}."
-        )
-    ids: dict[str, int] = {}
-    for index, token in enumerate(tokens):
-        if not token.strip() or ids.setdefault(token, index) != index:
-            raise ValueError(
-                f"Token {index} of a `Vocabulary` is empty or repeated: {quoted(token)}."
-            )
-    return ids

@@ -64,7 +64,7 @@ class LMWindows:
         self._drop_remainder = drop_remainder
         self._own = rows
         self._thread = ThreadPoolExecutor(1)
-        self._block = _Block(_Text([[]] * num_rows, [0] * num_rows, []), [], [])
+        self._block = _Block([[]] * num_rows, [0] * num_rows, [], [], [])
         self._next: Future[_Block] | None = None
         self._taken = 0  # windows of the block that have been returned
 
@@ -83,12 +83,11 @@ class LMWindows:
 
     def write(self, prefix: str) -> None:
         """Saves the position in the text, the same for any `rows`, in files `prefix.*`."""
-        read = self._next.result().read if self._next else []
-        text = self._block.text
+        block, read = self._block, self._next.result().read if self._next else []
         content = {
-            "rows": text.rows,
-            "done": [done + self._taken * self._window for done in text.done],
-            "queue": text.queue + read,
+            "rows": block.rows,
+            "done": [done + self._taken * self._window for done in block.done],
+            "queue": block.queue + read,
         }
         Path(f"{prefix}.json").write_text(json.dumps(content, default=decode))
         tf.train.Checkpoint(lines=self._lines).write(prefix)
@@ -105,12 +104,12 @@ class LMWindows:
             [(encode(text), size) for text, size in part]
             for part in (*content["rows"], content["queue"])
         )
-        self._block = _Block(_Text(rows, content["done"], queue), [], [])
+        self._block = _Block(rows, content["done"], queue, [], [])
 
     def _block_after(self, block: "_Block") -> "_Block":
-        text = block.text.after(len(block.windows) * self._window)
-        rows, queue, read = list(map(list, text.rows)), text.queue.copy(), []
-        lengths = np.array([sum(size for _, size in row) for row in rows]) - text.done
+        rows, done = block.rest(len(block.windows) * self._window)
+        queue, read = block.queue.copy(), []
+        lengths = np.array([sum(size for _, size in row) for row in rows]) - done
         enough = max(self._window, _BLOCK_TOKENS // self._num_rows)
         is_end = False
         while lengths.min() < enough and not is_end:
@@ -129,19 +128,21 @@ class LMWindows:
         if is_end and not self._drop_remainder:
             num_windows = -(-lengths.max() // self._window)
         own = self._own
-        windows = _windows(rows[own], text.done[own], lengths[own], num_windows, self._window)
-        return _Block(_Text(rows, text.done, queue), windows, read)
+        windows = _windows(rows[own], done[own], lengths[own], num_windows, self._window)
+        return _Block(rows, done, queue, windows, read)
 
 
-class _Text(NamedTuple):
-    """The text at the beginning of a block, of which no sentence is completely in windows."""
+class _Block(NamedTuple):
+    """Windows that are cut from a text at once, and the text before they were cut."""
 
-    rows: list[list[Sentence]]  # of all workers
-    done: list[int]  # positions at the beginning of each row that are in windows
+    rows: list[list[Sentence]]  # of all workers; no sentence is completely in earlier windows
+    done: list[int]  # positions at the beginning of each row that are in earlier windows
     queue: list[Sentence]  # sentences without a row
+    windows: list[dict[str, tf.Tensor]]
+    read: list[Sentence]  # those read for this block
 
-    def after(self, num_positions: int) -> "_Text":
-        """The text after so many more positions of each row, without completed sentences."""
+    def rest(self, num_positions: int) -> tuple[list[list[Sentence]], list[int]]:
+        """`rows` and `done` after so many more positions, without completed sentences."""
         rows, done = [], []
         for row, start in zip(self.rows, self.done, strict=True):
             start += num_positions
@@ -151,15 +152,7 @@ class _Text(NamedTuple):
                 first += 1
             rows.append(row[first:])
             done.append(start if first < len(row) else 0)
-        return _Text(rows, done, self.queue)
-
-
-class _Block(NamedTuple):
-    """Windows that are cut from a text at once."""
-
-    text: _Text  # before these windows were cut
-    windows: list[dict[str, tf.Tensor]]
-    read: list[Sentence]  # those read for this block
+        return rows, done
 
 
 def _windows(

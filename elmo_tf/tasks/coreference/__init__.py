@@ -13,14 +13,14 @@ import tensorflow as tf
 from elmo_tf.lazy import require_extra
 from elmo_tf.tasks.batches import Batch, Batches, padded_strings
 from elmo_tf.tasks.coreference.model import CoreferenceModel
-from elmo_tf.tasks.reading import naming_row, not_empty
+from elmo_tf.tasks.reading import labeled_lines, naming_row, not_empty
 from elmo_tf.tasks.scores import coreference_scores
 from elmo_tf.tasks.tag_schemes import TokenError
 from elmo_tf.tasks.task import Task, file_sentences, first_line
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.batches import rounded_length
-from elmo_tf.text.reading import encode, read_lines
-from elmo_tf.text.sentence_files import Row, fields_of, line_error, warn_of_invalid_utf_8
+from elmo_tf.text.reading import encode
+from elmo_tf.text.sentence_files import Row, fields_of, line_error
 
 Mention = tuple[int, int]
 
@@ -139,7 +139,7 @@ class DocumentBatches(Batches):
 def read_documents(path: str | os.PathLike) -> list[Document]:
     """Reads the documents of a file.
 
-    Invalid UTF-8 is kept byte for byte; a warning counts the documents that have it.
+    Invalid UTF-8 is kept byte for byte; a warning counts the lines that have it.
 
     Args:
         path: columns between the lines `#begin document (NAME); part 000` and `#end document`, one
@@ -157,8 +157,6 @@ def read_documents(path: str | os.PathLike) -> list[Document]:
     documents = [_document(path, rows) for rows in _marked_documents(path)]
     if not documents:
         raise ValueError(f"{os.fspath(path)} has no documents: no line begins with `{_BEGIN}`.")
-    texts = (itertools.chain.from_iterable(document.sentences) for document in documents)
-    warn_of_invalid_utf_8(path, texts, "documents")
     return documents
 
 
@@ -222,7 +220,7 @@ class _Rows(NamedTuple):
 def _marked_documents(path: str | os.PathLike) -> Iterator[_Rows]:
     """The rows between the marks of each document."""
     document = None
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(labeled_lines(path), start=1):
         if document is None and line.strip():
             mark = _BEGIN_MARK.fullmatch(line)
             if not mark:

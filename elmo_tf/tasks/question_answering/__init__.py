@@ -9,11 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from elmo_tf.tasks.question_answering.model import BiDAF
+from elmo_tf.tasks.reading import labeled_lines
 from elmo_tf.tasks.scores import answer_scores
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.reading import read_lines
-from elmo_tf.text.sentence_files import warn_of_invalid_utf_8
 from elmo_tf.text.tokenizers import Token
 
 # A word character: a letter, a digit, `_`, or an accent that follows its letter.
@@ -128,7 +127,7 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
         OSError: the file cannot be read.
     """
     questions: dict[str, Question] = {}
-    place, content = os.fspath(path), "".join(read_lines(path))
+    place, content = os.fspath(path), "".join(labeled_lines(path))
     try:
         for article in json.loads(content)["data"]:
             for paragraph in article["paragraphs"]:
@@ -146,8 +145,6 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
         raise ValueError(f"{place}: here or next, not the JSON of SQuAD 1.1: {error!r}") from None
     if not questions:
         raise ValueError(f"{place} has no questions.")
-    texts = ((question.passage, *question.question_tokens) for question in questions.values())
-    warn_of_invalid_utf_8(path, texts, "questions (or their passages)")
     return list(questions.values())
 
 

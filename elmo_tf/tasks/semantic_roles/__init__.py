@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-from elmo_tf.tasks.reading import naming_row
+from elmo_tf.tasks.reading import labeled_lines, naming_row
 from elmo_tf.tasks.scores import role_scores
 from elmo_tf.tasks.semantic_roles.model import SRLTagger
 from elmo_tf.tasks.tag_schemes import (
@@ -25,7 +25,6 @@ from elmo_tf.text.sentence_files import (
     column_sentences,
     format_of,
     line_error,
-    warn_of_invalid_utf_8,
 )
 
 _TO_FIND = -1  # the predicate of a plain sentence
@@ -165,7 +164,7 @@ _LAYOUTS = {
 def read_propositions(path: str | os.PathLike) -> list[Proposition]:
     """Reads the propositions of columns with roles in brackets, such as `(ARG0*`, `*)`, `(V*)`.
 
-    Invalid UTF-8 in tokens is kept byte for byte; a warning counts the sentences that have it.
+    Invalid UTF-8 in tokens is kept byte for byte; a warning counts the lines that have it.
 
     Args:
         path: one token per line, and an empty line between sentences, in the columns of CoNLL-2005,
@@ -181,9 +180,8 @@ def read_propositions(path: str | os.PathLike) -> list[Proposition]:
         OSError: the file cannot be read.
     """
     propositions: list[Proposition] = []
-    sentences: list[list[str]] = []
     layout = None
-    for rows in column_sentences(path, "conll"):
+    for rows in column_sentences(path, "conll", labeled_lines):
         layout = layout or _guessed_layout(path, rows)
         with naming_row(path, rows):
             columns = enumerate(_predicates(rows, layout), start=layout.roles)
@@ -191,9 +189,7 @@ def read_propositions(path: str | os.PathLike) -> list[Proposition]:
             if set(tokens) == {_NO_WORD}:
                 raise TokenError(0, f"insert the words of the treebank in place of {_NO_WORD}.")
             found = [_proposition(rows, layout, tokens, *column) for column in columns]
-        sentences.append(tokens)
         propositions += found or [Proposition(tokens, None, [])]
-    warn_of_invalid_utf_8(path, sentences, "sentences")
     if all(each.predicate is None for each in propositions):
         raise ValueError(f"{os.fspath(path)} has no predicates.")
     return propositions

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import ClassVar, NamedTuple
 
-from elmo_tf.tasks.reading import naming_row, not_empty
+from elmo_tf.tasks.reading import labeled_lines, naming_row, not_empty
 from elmo_tf.tasks.scores import span_scores, tag_scores
 from elmo_tf.tasks.tag_schemes import ANY_SCHEME, TokenError, converted, scheme_tags, span_types
 from elmo_tf.tasks.tagging.model import CRFTagger
@@ -17,7 +17,6 @@ from elmo_tf.text.sentence_files import (
     column_sentences,
     format_of,
     last_column,
-    warn_of_invalid_utf_8,
 )
 
 _UPOS_COLUMN = 4  # from 1
@@ -98,7 +97,7 @@ def read_tagged(
 ) -> list[TaggedSentence]:
     """Reads tagged sentences.
 
-    Invalid UTF-8 is kept byte for byte; a warning counts the sentences that have it.
+    Invalid UTF-8 is kept byte for byte; a warning counts the lines that have it.
 
     Args:
         path: CoNLL columns: one token per line, and an empty line between sentences. `.gz` is
@@ -127,7 +126,7 @@ def read_tagged(
         tag_column = _UPOS_COLUMN
     sentences: list[TaggedSentence] = []
     first = None
-    for rows in column_sentences(path, format):
+    for rows in column_sentences(path, format, labeled_lines):
         first = first or rows[0]
         of_tags = tag_column or max(last_column(path, rows, first), token_column + 1)
         tags = column(path, rows, of_tags, "tag")
@@ -142,5 +141,4 @@ def read_tagged(
         tokens = column(path, rows, token_column, "token")
         # Few distinct tags are repeated often: interning saves memory.
         sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
-    warn_of_invalid_utf_8(path, (sentence.tokens for sentence in sentences), "sentences")
     return not_empty(path, sentences, "sentences")

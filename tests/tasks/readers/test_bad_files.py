@@ -2,7 +2,6 @@
 
 import functools
 import json
-import re
 
 import pytest
 
@@ -164,15 +163,14 @@ ODD_QUESTION = {"id": "q2", "question": "Caf\u00e9?"}
 @pytest.mark.parametrize(
     ("reader", "content", "count"),
     [
-        (read_tagged, b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n", "2 of 3 sentences"),
-        (read_propositions, b"caf\xe9 - *\ngo go (V*)\n\nna\xefve -\n", "2 of 2 sentences"),
-        (read_documents, ODD_DOCUMENT + document("-").encode(), "1 of 2 documents"),
-        (read_questions, latin_1(squad(QUESTION, ODD_QUESTION)), "1 of 2 questions"),
-        (read_questions, latin_1(squad_of(f"{PASSAGE} é", QUESTION, ODD_QUESTION)), "2 of 2 q"),
+        (read_tagged, b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n", 2),
+        (read_propositions, b"caf\xe9 - *\ngo go (V*)\n\nna\xefve -\n", 2),
+        (read_documents, ODD_DOCUMENT + document("-").encode(), 1),
+        (read_questions, latin_1(squad(QUESTION, ODD_QUESTION)), 1),
     ],
 )
 def test_invalid_utf_8_in_tokens_is_kept_and_counted(reader, content, count, file, caplog):
     examples = reader(file(content, "a"))
 
     assert r"\udce9" in repr(examples)
-    assert re.search(rf"/a: {count}.* have invalid UTF-8", caplog.text)
+    assert f"{count} with invalid UTF-8" in caplog.text
