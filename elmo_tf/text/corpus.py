@@ -30,9 +30,6 @@ SHUFFLE_LINES = 16_384
 _MIXED_FILES = 64
 # Share of unknown targets above which perplexities are misleading.
 _MAX_UNKNOWN = 0.05
-# A vocabulary is not sorted by frequency if the correlation of log ids and log counts is larger. It
-# was at most -0.36 for vocabularies of other domains, and at least -0.17 in alphabetical order.
-_MAX_CORRELATION, _FEWEST_TYPES = -0.25, 100
 
 
 def read_sentences(files: Iterable[TextSource], format: str | None = None) -> Iterator[list[str]]:
@@ -54,7 +51,7 @@ def plain_files(files: Sequence[Path], folder: Path, format: str | None = None) 
     """
     plain = []
     for index, file in enumerate(files):
-        if is_fasta(file) if format is None else format == "fasta":
+        if is_fasta(file, format):
             stat = file.stat()
             converted = folder / f"{index}-{file.name}-{stat.st_size}-{stat.st_mtime_ns}.txt"
             if not converted.exists():
@@ -97,10 +94,15 @@ def line_dataset(files: Sequence[str | os.PathLike], seed: int | None = None) ->
     sources = tf.data.Dataset.range(len(files))
     if seed is not None:
         sources = sources.shuffle(len(files), seed=seed)
-    lines = sources.interleave(
-        lambda index: _lines(names[index], compressions[index]),
-        cycle_length=1 if seed is None else _MIXED_FILES,
-    )
+
+    def lines_of(index: tf.Tensor) -> tf.data.Dataset:
+        lines = tf.data.TextLineDataset(names[index], compression_type=compressions[index])
+        first = lines.take(1).map(  # without the byte order mark
+            lambda line: tf.strings.regex_replace(line, "^\ufeff", "", replace_global=False)
+        )
+        return first.concatenate(lines.skip(1))
+
+    lines = sources.interleave(lines_of, cycle_length=1 if seed is None else _MIXED_FILES)
     return lines if seed is None else lines.shuffle(SHUFFLE_LINES, seed=seed)
 
 
@@ -193,26 +195,3 @@ def warn_of_unknown(share: float, text: str, consequence: str) -> None:
             "%s of the targets%s are not in the vocabulary and count as <UNK>: %s",
             *(f"{share:.1%}", text, consequence),
         )
-
-
-def warn_of_order(text: TextCount, vocabulary: Vocabulary) -> None:
-    """Warns if the order of a vocabulary has nothing to do with the frequencies in a text."""
-    counts = np.array([text.types[token] for token in vocabulary.tokens])
-    ids = np.flatnonzero(counts)
-    if len(ids) < _FEWEST_TYPES or np.ptp(counts[ids]) == 0:
-        return
-    correlation = np.corrcoef(np.log(ids + 1), np.log(counts[ids]))[0, 1]
-    if correlation > _MAX_CORRELATION:
-        logging.warning(
-            "The tokens of the vocabulary are not sorted by falling frequency, which the sampled "
-            "softmax relies on: the model learns less. Build the vocabulary with elmo-tf vocab."
-        )
-
-
-def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-    """The lines of a file, without the byte order mark."""
-    lines = tf.data.TextLineDataset(name, compression_type=compression)
-    first = lines.take(1).map(
-        lambda line: tf.strings.regex_replace(line, "^\ufeff", "", replace_global=False)
-    )
-    return first.concatenate(lines.skip(1))

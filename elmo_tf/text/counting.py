@@ -73,15 +73,14 @@ class TextCount:
     """Counts the sentences, the tokens and the suspicious lines of a text.
 
     `known` is what the model knows that reads the sentences; without it, only lines that are
-    suspicious in any text are counted. In a corpus, sentences are those of `read_sentences`.
+    suspicious in any text are counted.
     """
 
-    def __init__(self, known: KnownText | None = None, is_corpus: bool = False):
+    def __init__(self, known: KnownText | None = None):
         self.sentences = self.tokens = 0
         self.longest = 0  # tokens of the longest sentence
         self.types: collections.Counter[str] = collections.Counter()  # only of `count_text`
         self.lines: collections.Counter[str] = collections.Counter()  # by kind, see `KINDS`
-        self._is_corpus = is_corpus
         self._known = known
         self._token_kinds: dict[str, Callable[[str], bool]] = {}
         if known is not None:
@@ -102,14 +101,10 @@ class TextCount:
 
     def add(self, line: str, tokens: Sequence[str]) -> None:
         """Counts a sentence."""
-        size = len(tokens)
-        parts = -(-size // MAX_SENTENCE_TOKENS) if self._is_corpus else 1
-        self.sentences += parts
-        self.tokens += size
-        self.longest = max(self.longest, size if parts <= 1 else MAX_SENTENCE_TOKENS)
-        if parts > 1:
-            self.lines["long"] += 1
-        if not size:
+        self.sentences += 1
+        self.tokens += len(tokens)
+        self.longest = max(self.longest, len(tokens))
+        if not tokens:
             self.lines["empty"] += 1
         self.add_line(line)
         self.add_tokens(tokens)
@@ -178,11 +173,11 @@ class TextCount:
 
 
 def count_text(sources: Sequence[TextSource], format: str | None = None) -> TextCount:
-    """Counts the tokens and the suspicious lines of a corpus.
+    """Counts the tokens and the suspicious lines of a corpus, as `read_sentences` splits it.
 
     For `format` and errors, see `sentence_lines`.
     """
-    count = TextCount(is_corpus=True)
+    count = TextCount()
     with progress(None, "counting", "sentences") as meter:
         for source in sources:
             lines = sentence_lines(source, format=format)
@@ -191,7 +186,12 @@ def count_text(sources: Sequence[TextSource], format: str | None = None) -> Text
                 count.types.update(itertools.chain.from_iterable(split))
                 for line, tokens in zip(some, split, strict=True):
                     count.add(line, tokens)
+                    if len(tokens) > MAX_SENTENCE_TOKENS:
+                        count.lines["long"] += 1
+                        count.sentences += (len(tokens) - 1) // MAX_SENTENCE_TOKENS
                 meter.update(len(some))
+    count.sentences -= count.lines["empty"]
+    count.longest = min(count.longest, MAX_SENTENCE_TOKENS)
     return count
 
 

@@ -19,7 +19,6 @@ TO_LIST = ("to_pylist", "tolist", "to_list")
 Sentence = str | bytes | Sequence[str | bytes]  # a text, or a list of tokens
 # A run of whitespace, exactly as in `str.split()`, for TensorFlow's regular expressions.
 WHITESPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
-_STRINGS = "Reading strings, instead of char ids (see `BiLM.char_ids`),"
 _ACCEPTED = "A biLM reads sentences (str), lists of tokens, or integer ids."
 
 
@@ -181,9 +180,7 @@ def as_tensor(inputs: Any) -> Any:
     _refuse_string(inputs, "inputs")
     if _is_symbolic(inputs):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
-        if dtype == "string":
-            require_tensorflow(_STRINGS)
-        elif not keras.backend.is_int_dtype(dtype):
+        if dtype != "string" and not keras.backend.is_int_dtype(dtype):
             remedy = 'Use keras.Input((), dtype="string").'
             raise ValueError(f"{_ACCEPTED} Received: {dtype}. {remedy}")
         return _check_rank(inputs)
@@ -369,14 +366,13 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
     if tensor is None or not (tensor.dtype == tf.string or tensor.dtype.is_integer):
         got = f"a tensor of {tensor.dtype.name}" if tensor is not None else f"{inputs!r}"
         raise TypeError(f"{_ACCEPTED} Received: {got} (of type {type(inputs).__name__}).")
-    if tensor.dtype == tf.string:
-        require_tensorflow(_STRINGS)
-        return tensor
-    return ops.cast(tensor, "int32")
+    return tensor if tensor.dtype == tf.string else ops.cast(tensor, "int32")
 
 
 def _check_rank(inputs: Any) -> Any:
     dtype = keras.backend.standardize_dtype(inputs.dtype)
+    if dtype == "string":
+        require_tensorflow("Reading strings, instead of char ids (see `BiLM.char_ids`),")
     if len(inputs.shape) not in ((1, 2) if dtype == "string" else (2, 3)):
         raise ValueError(
             "A biLM reads strings of shape (batch,) or (batch, token), char ids of shape "

@@ -60,7 +60,7 @@ def sentence_lines(source: TextSource, first: int = 1, format: str | None = None
         OSError: the file cannot be read.
     """
     name, lines = _name_of(source), read_lines(source, first)
-    if is_fasta(name) if format is None else format == "fasta":
+    if is_fasta(name, format):
         for _, residues in fasta_records(lines, name):
             yield " ".join(residues)
         return
@@ -87,8 +87,10 @@ def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
     return gzip.open(source) if is_compressed(source) else open(source, "rb")
 
 
-def is_fasta(path: str | os.PathLike) -> bool:
-    """Whether a file, perhaps compressed, has the name of a FASTA file of proteins."""
+def is_fasta(path: str | os.PathLike, format: str | None = None) -> bool:
+    """Whether a file, perhaps compressed, is FASTA by its format, or else by its name."""
+    if format is not None:
+        return format == "fasta"
     return os.fspath(path).lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES)
 
 

@@ -80,7 +80,12 @@ def sentence_reader(
     if format == "text":
         return lambda: text_sentences(path)
     if format == "fasta":
-        return lambda: _fasta_sentences(path, on_invalid)
+        return lambda: (
+            FileSentence(" ".join(residues), list(residues), identifier=identifier)
+            for identifier, residues in fasta_records(
+                read_lines(path), os.fspath(path), on_invalid, has_identifiers=True
+            )
+        )
     number = token_column or TOKEN_COLUMNS[format]
     return lambda: (
         FileSentence(" ".join(tokens), tokens)
@@ -102,12 +107,6 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
             text = line[tokens[0].start : tokens[-1].end]
             offsets = [(token.start, token.end) for token in tokens]
             yield FileSentence(text, [token.text for token in tokens], index, offsets)
-
-
-def _fasta_sentences(path: str | os.PathLike, on_invalid: str) -> Iterator[FileSentence]:
-    records = fasta_records(read_lines(path), os.fspath(path), on_invalid, has_identifiers=True)
-    for identifier, residues in records:
-        yield FileSentence(" ".join(residues), list(residues), identifier=identifier)
 
 
 _DOCUMENT_MARKS = ("-DOCSTART-", "#begin document", "#end document")
@@ -172,18 +171,6 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
             remedy = f"Specify --{content}-column ({content}_column), or the file's format."
             raise line_error(path, row.line, f"{message} {remedy}")
     return [row.fields[number - 1] for row in rows]
-
-
-def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
-    """The number of the last column; `ValueError` if it differs from that of the `first` row."""
-    width = len(first.fields)
-    for row in rows:
-        if len(row.fields) != width:
-            message = f"{len(row.fields)} columns, but line {first.line} has {width}, so the last"
-            shown = quoted(" ".join(row.fields))
-            remedy = "Specify --tag-column (tag_column), unless the file is plain text."
-            raise line_error(path, row.line, f"{message} differs: {shown}. {remedy}")
-    return width
 
 
 def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:

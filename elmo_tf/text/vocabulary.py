@@ -13,7 +13,6 @@ from elmo_tf.text.reading import decode, encode, quoted, read_lines
 
 SPECIAL_TOKENS = BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN = "<S>", "</S>", "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
-_SKIPPED = "!!!MAXTERMID"  # a line in vocabulary files of the 1 Billion Word benchmark
 
 
 class StringTable:
@@ -185,8 +184,8 @@ def read_vocabulary(
         ValueError: `<S>`, `</S>` or `<UNK>` is missing.
         OSError: the file cannot be read.
     """
-    lines = [line.strip() for line in read_lines(path)]
-    lines = [line for line in lines if line != _SKIPPED]
+    # The skipped line is in vocabulary files of the 1 Billion Word benchmark.
+    lines = [line for line in map(str.strip, read_lines(path)) if line != "!!!MAXTERMID"]
     while lines and not lines[-1] and len(lines) > (num_rows or 0):
         lines.pop()
     last = {line: row for row, line in enumerate(lines)}

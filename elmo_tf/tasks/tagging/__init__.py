@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.reading import labeled_lines, naming_row, not_empty
@@ -11,12 +11,14 @@ from elmo_tf.tasks.tag_schemes import ANY_SCHEME, TokenError, converted, scheme_
 from elmo_tf.tasks.tagging.model import CRFTagger
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.reading import quoted
 from elmo_tf.text.sentence_files import (
     TOKEN_COLUMNS,
+    Row,
     column,
     column_sentences,
     format_of,
-    last_column,
+    line_error,
 )
 
 _UPOS_COLUMN = 4  # from 1
@@ -128,7 +130,7 @@ def read_tagged(
     first = None
     for rows in column_sentences(path, format, labeled_lines):
         first = first or rows[0]
-        of_tags = tag_column or max(last_column(path, rows, first), token_column + 1)
+        of_tags = tag_column or max(_last_column(path, rows, first), token_column + 1)
         tags = column(path, rows, of_tags, "tag")
         with naming_row(path, rows):
             if known is not None:
@@ -142,3 +144,15 @@ def read_tagged(
         # Few distinct tags are repeated often: interning saves memory.
         sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
     return not_empty(path, sentences, "sentences")
+
+
+def _last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
+    """The number of the last column; `ValueError` if it differs from that of the `first` row."""
+    width = len(first.fields)
+    for row in rows:
+        if len(row.fields) != width:
+            message = f"{len(row.fields)} columns, but line {first.line} has {width}, so the last"
+            shown = quoted(" ".join(row.fields))
+            remedy = "Specify --tag-column (tag_column), unless the file is plain text."
+            raise line_error(path, row.line, f"{message} differs: {shown}. {remedy}")
+    return width
