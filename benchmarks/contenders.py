@@ -66,7 +66,6 @@ def train_elmo_tf(folder: Path, precision: str) -> Callable:
 
     from elmo_tf.config import BiLMConfig
     from elmo_tf.models.language_model import LanguageModel
-    from elmo_tf.processors import dtype_policy
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.trainers.optimizers import Adagrad
     from elmo_tf.trainers.steps import TrainStep
@@ -75,9 +74,11 @@ def train_elmo_tf(folder: Path, precision: str) -> Callable:
     peer = json.loads((folder / "peer.json").read_text())
     with np.load(folder / "windows.npz") as file:
         inputs, targets = tf.constant(file["inputs"]), tf.constant(file["targets"])
-    with dtype_policy(precision):
-        vocabulary = Vocabulary.load(folder / "vocab.txt")
-        model = LanguageModel.create(config, vocabulary, peer["n_negative_samples_batch"])
+    vocabulary, num_sampled = (
+        Vocabulary.load(folder / "vocab.txt"),
+        peer["n_negative_samples_batch"],
+    )
+    model = LanguageModel.create(config, vocabulary, num_sampled, dtype=precision)
     step = TrainStep(model, Adagrad(0.2), peer["batch_size"], dropout=0.1, clip_norm=10.0, seed=0)
 
     def train(indices: list) -> None:

@@ -80,10 +80,8 @@ class CharCNNConfig:
     def _of_file(cls, given: Any) -> Any:
         if not isinstance(given, dict):  # arguments of the constructor
             return given
-        found = {"filters": None, "embedding": None} | given
-        if found.get("n_highway") is None:
-            found["n_highway"] = 0
-        embedding = found.pop("embedding")
+        found = {"filters": None, **given, "n_highway": given.get("n_highway") or 0}
+        embedding = found.pop("embedding", None)
         if not isinstance(embedding, dict) or "dim" not in embedding:
             raise ValueError(f"`embedding` must be an object with `dim`. Received: {embedding!r}")
         # Training configurations of the original have 261, published checkpoints 262 (with id 0).
@@ -137,9 +135,8 @@ class LSTMConfig:
         if not isinstance(given, dict):
             return given
         # The defaults of the original's code. None is an error for the first two.
-        required, optional = ("dim", "projection_dim"), ("cell_clip", "proj_clip")
-        defaults = {"n_layers": 1, "use_skip_connections": False}
-        return _known(cls, dict.fromkeys((*required, *optional)) | defaults | given)
+        defaults = dict.fromkeys(("dim", "projection_dim", "cell_clip", "proj_clip"))
+        return _known(cls, {**defaults, "n_layers": 1, "use_skip_connections": False, **given})
 
     def __post_init__(self):
         if self.projection_dim > self.dim:

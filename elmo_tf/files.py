@@ -3,12 +3,13 @@
 import contextlib
 import errno
 import fcntl
+import functools
 import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -16,29 +17,17 @@ from typing import Any
 _REMEDY = "Choose another path or add --overwrite (overwrite=True)."
 
 
-@contextlib.contextmanager
-def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Path]:
+def atomic_file(
+    path: str | os.PathLike, overwrite: bool = True
+) -> contextlib.AbstractContextManager[Path]:
     """Context manager that writes a temporary file and renames it to `path` if the block succeeds.
 
     Missing parent directories are created. Yields the temporary path, in the same directory. If the
-    block raises, the temporary file is removed and `path` is unchanged.
+    block raises, it is removed, also the parents that were created, and `path` is unchanged.
 
     Errors: see `refuse_file`.
     """
-    refuse_file(path, overwrite)
-    path = Path(os.path.realpath(path))  # replaces the target of a link, not the link
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = _beside(path, ".part")
-    part.touch(exist_ok=False)
-    try:
-        yield part
-        sync_to_disk(part)
-        os.replace(part, path)
-    except Exception as error:
-        _explain_full_disk(error, path)
-        raise
-    finally:
-        part.unlink(missing_ok=True)
+    return _atomic(Path(path), Path.touch, functools.partial(refuse_file, path, overwrite))
 
 
 def write_json(path: str | os.PathLike, content: Any, overwrite: bool = True) -> None:
@@ -57,39 +46,36 @@ def _plain(value: Any) -> Any:  # an array of NumPy, or the bytes in it
     return value.tolist() if hasattr(value, "tolist") else value.decode("utf-8", "surrogateescape")
 
 
-@contextlib.contextmanager
 def atomic_directory(
     path: str | os.PathLike, overwrite: bool = False, known: Collection[str] = ()
+) -> contextlib.AbstractContextManager[Path]:
+    """`atomic_file` for a directory; for the errors, see `refuse_directory`."""
+    check = functools.partial(refuse_directory, path, overwrite, known)
+    return _atomic(Path(path), Path.mkdir, check)
+
+
+@contextlib.contextmanager
+def _atomic(
+    path: Path, create: Callable[[Path], None], check: Callable[[], None]
 ) -> Iterator[Path]:
-    """Context manager that fills a temporary directory and renames it to `path` on success.
-
-    Missing parent directories are created. Yields the temporary directory. If the block raises, it
-    is removed, also the parents that were created, and `path` is unchanged.
-
-    Args:
-        overwrite: whether an existing directory may be replaced, with all its contents.
-        known: names or patterns of files. A directory with any other file is never replaced.
-
-    Raises:
-        FileExistsError: `path` is a directory that is not empty and `overwrite` is false, or it
-            contains a file that is not `known`; or `path` is not a directory.
-    """
-    path = Path(path)
-    refuse_directory(path, overwrite, known)
-    path = Path(os.path.realpath(path))
+    check()
+    path = Path(os.path.realpath(path))  # replaces the target of a link, not the link
     created = [parent for parent in path.parents if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _beside(path, ".part")
-    part.mkdir()
+    create(part)
     try:
         yield part
-        refuse_directory(path, overwrite, known)  # another process may have written to it
+        check()  # another process may have written to it
         put_in_place(part, path)
     except Exception as error:
         _explain_full_disk(error, path)
         raise
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
         for parent in created:
             with contextlib.suppress(OSError):  # it is not empty
                 parent.rmdir()
@@ -140,7 +126,11 @@ def put_in_place(part: Path, path: Path) -> None:
 def refuse_directory(
     path: str | os.PathLike, overwrite: bool = False, known: Collection[str] = ()
 ) -> None:
-    """Raises the errors of `atomic_directory`."""
+    """Raises `FileExistsError` if `path` is not a directory, or if it may not be replaced.
+
+    A directory that is not empty is replaced only with `overwrite`, and only if its files are all
+    `known`, names or patterns.
+    """
     path = Path(path)
     if os.path.lexists(path) and not path.is_dir():
         raise FileExistsError(f"{path} exists and is not a directory. Choose another path.")

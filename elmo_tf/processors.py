@@ -111,19 +111,6 @@ def usable_precision(precision: str) -> str:
     return "float32"
 
 
-@contextlib.contextmanager
-def dtype_policy(name: str) -> Iterator[None]:
-    """Context manager: layers created in the block get this Keras dtype policy."""
-    import keras
-
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
 _first_process = functools.cache(os.getpid)  # the process that first used an `Embedder`
 
 

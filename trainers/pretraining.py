@@ -25,7 +25,7 @@ from elmo_tf.checkpoints.published import save_language_model
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.files import refuse_pattern, write_json
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.processors import dtype_policy, share_cores_for_training, usable_precision
+from elmo_tf.processors import share_cores_for_training, usable_precision
 from elmo_tf.settings import read_record
 from elmo_tf.text.corpus import line_dataset, plain_files
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
@@ -141,8 +141,9 @@ def _build(
     bilm = source.bilm if isinstance(source, LanguageModel) else source
     lexicon = inputs.lexicon if bilm is None else bilm.lexicon
     keras.utils.set_random_seed(config.seed)
-    with cluster.strategy.scope(), dtype_policy(config.precision):
-        model = LanguageModel.create(inputs.shape, inputs.vocabulary, config.num_sampled, lexicon)
+    with cluster.strategy.scope():
+        parts = inputs.vocabulary, config.num_sampled, lexicon, config.precision
+        model = LanguageModel.create(inputs.shape, *parts)
         if source is not None:
             copy_weights(source, model, config.start_from)
         is_adagrad = config.optimizer == "adagrad"

@@ -2,7 +2,9 @@
 
 import collections
 import functools
+import math
 import os
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,12 +21,10 @@ from elmo_tf.embedding.vectors import (
     LayerChoice,
     bilm_and_mix,
     check_layers,
-    cosines,
     embedded_texts,
-    layer_state,
-    layers_of_states,
     mean_over_tokens,
     unit_vectors,
+    with_precision,
 )
 from elmo_tf.logs import progress
 from elmo_tf.models.copies import model_digest
@@ -96,7 +96,7 @@ class Embedder:
             )
         if batch_tokens < 1:
             raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
-        self._encodes_average = layers is None
+        self._averages = layers is None
         layers = "all" if layers is None else layers
         check_layers(layers)
         refuse_fork()
@@ -114,15 +114,21 @@ class Embedder:
 
     def _prepare(self) -> None:
         """Makes what is not part of a pickle."""
-        table = TokenTable(self.bilm)
-        choice = LayerChoice(self.layers, self._mix)
-        self._read_group = GroupReader(self.bilm, choice, self.batch_tokens, table)
-        self._encode_group = self._read_group
-        if self._encodes_average:
-            average = LayerChoice("average")
-            self._encode_group = GroupReader(self.bilm, average, self.batch_tokens, table)
-        self._table = table
+        self._table = TokenTable(self.bilm)
         self._lock = threading.Lock()  # rows of the table are valid until its next request
+        self._read_group = self._reader(LayerChoice(self.layers, self._mix))
+
+    def _reader(self, choice: LayerChoice) -> GroupReader:
+        return GroupReader(self.bilm, choice, self.batch_tokens, self._table)
+
+    @functools.cached_property
+    def _averaging(self) -> "Embedder":
+        """An `Embedder` with `layers="average"` that shares the model, its tokens and the lock."""
+        refuse_fork()
+        other = object.__new__(Embedder)
+        vars(other).update(vars(self), layers="average")
+        other._read_group = self._reader(LayerChoice("average"))
+        return other
 
     @property
     def dim(self) -> int:
@@ -164,9 +170,10 @@ class Embedder:
         is_single = isinstance(sentences, str | bytes)
         batch = list(token_lists([sentences] if is_single else sentences, keep_text=True))
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar
+        embedder = self._averaging if self._averages else self
         arrays = []
         with progress(len(batch), "embedding", "sentences", shown=shown) as meter:
-            for vectors in self._arrays(batch, self._encode_group):  # (…, token, feature)
+            for vectors in embedder.embed(batch):  # (…, token, feature)
                 if output == "sentence":
                     vectors = mean_over_tokens(vectors)  # (…, feature)
                 arrays.append(unit_vectors(vectors) if normalize else vectors)
@@ -175,8 +182,8 @@ class Embedder:
             return arrays[0]
         if output == "token":
             return arrays
-        shape = (self.dim,) if self._encodes_average else self.array_shape("mean")
-        return np.stack(arrays) if arrays else np.zeros((0, *shape), np.float32)
+        empty = np.zeros((0, *embedder.array_shape("mean")), np.float32)
+        return np.stack(arrays) if arrays else empty
 
     def array_shape(self, pool: str = "none") -> tuple[int | None, ...]:
         """Shape of an array, with None for its tokens. `pool`: see `OutputOptions`."""
@@ -198,12 +205,13 @@ class Embedder:
             >>> embedder.similarity("I like it .", ["You like it .", "The bank ."]).shape
             (1, 2)
         """
-        return cosines(self._vectors_of(a), self._vectors_of(b))
+        return self._units(a) @ self._units(b).T
 
-    def _vectors_of(self, sentences: Sequence[Sentence] | np.ndarray) -> np.ndarray:
-        if isinstance(sentences, np.ndarray) and sentences.dtype.kind == "f":
-            return sentences
-        return self.encode([sentences] if isinstance(sentences, str | bytes) else sentences)
+    def _units(self, items: Sequence[Sentence] | np.ndarray) -> np.ndarray:
+        """The vectors of sentences, scaled to length 1, float32 (sentence, feature)."""
+        if not isinstance(items, np.ndarray) or items.dtype.kind != "f":
+            items = self.encode([items] if isinstance(items, str | bytes) else items)
+        return unit_vectors(items.reshape(len(items), math.prod(items.shape[1:])))
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
         """Yields one array per sentence, in input order.
@@ -217,16 +225,10 @@ class Embedder:
         Yields:
             float32, see `layers` of the constructor. T is 0 for a sentence without tokens.
         """
-        return self._arrays(sentences)
-
-    def _arrays(
-        self, sentences: Iterable[Sentence], read_group: GroupReader | None = None
-    ) -> Iterator[np.ndarray]:
-        embed = functools.partial(self._embed, read_group=read_group)
         if self.tokenizer is None:
-            return embed(token_lists(sentences))
+            return self._embed(token_lists(sentences))
         texts = token_lists(sentences, keep_text=True)
-        return (text.vectors for text in embedded_texts(texts, self.tokenizer, embed))
+        return (text.vectors for text in embedded_texts(texts, self.tokenizer, self._embed))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, see `EmbeddedText`.
@@ -243,14 +245,12 @@ class Embedder:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
         return embedded_texts(texts, self.tokenizer, self._embed)
 
-    def _embed(
-        self, sentences: Iterator[list[str]], read_group: GroupReader | None = None
-    ) -> Iterator[np.ndarray]:
+    def _embed(self, sentences: Iterator[list[str]]) -> Iterator[np.ndarray]:
         """Embeds lists of tokens in groups."""
         self._forget_tokens()
         sentences = reported_sentences(sentences, self.known_text)
         while group := self.next_group(sentences, len):
-            arrays = collections.deque(self.embed_group(group, read_group))
+            arrays = collections.deque(self.embed_group(group))
             while arrays:
                 yield arrays.popleft()  # and frees it
 
@@ -266,12 +266,10 @@ class Embedder:
         most_tokens = _GROUP_MEMORY // (4 * num_arrays * self.dim)
         return read_ahead(sentences, BATCHES_AHEAD * self.batch_tokens, length, most_tokens)
 
-    def embed_group(
-        self, sentences: Sequence[list[str]], read_group: GroupReader | None = None
-    ) -> list[np.ndarray]:
+    def embed_group(self, sentences: Sequence[list[str]]) -> list[np.ndarray]:
         """Returns the arrays of `embed` for the lists of tokens of a group, in memory."""
         with self._lock:
-            return (read_group or self._read_group)(sentences)
+            return self._read_group(sentences)
 
     def embed_file(
         self,
@@ -333,15 +331,16 @@ class Embedder:
         return self._known_text._replace(vocabulary=self.bilm.vocabulary)
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_table", "_read_group", "_encode_group", "_lock")  # by `_prepare`
-        state = {name: value for name, value in vars(self).items() if name not in made}
-        return {**state, "bilm": layer_state(self.bilm), "_mix": layer_state(self._mix)}
+        names = ("layers", "batch_tokens", "precision", "tokenizer", "_averages", "_known_text")
+        # As bytes, because a forked process cannot load them.
+        models = pickle.dumps((self.bilm, self._mix))
+        return {**{name: getattr(self, name) for name in names}, "_models": models}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _keeps_table=True)  # no caller can train this biLM
         if is_forked():  # the first call raises the error; here it would end a worker of a pool
-            self._read_group = self._encode_group = None
             return
         self.precision = usable_precision(self.precision)
-        self.bilm, self._mix = layers_of_states(self.bilm, self._mix, self.precision)
+        bilm, self._mix = pickle.loads(vars(self).pop("_models"))
+        self.bilm = with_precision(bilm, self.precision)
         self._prepare()

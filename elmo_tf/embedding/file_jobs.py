@@ -113,17 +113,11 @@ def _checked_output(output: Path, options: OutputOptions, overwrite: bool) -> Ve
 def unfinished_folder(
     output: Path, settings: dict[str, Any], overwrite: bool = False
 ) -> Iterator[Path]:
-    """Context manager that creates and locks the folder of the unfinished work of a job.
+    """Context manager that locks the folder `output` + `.unfinished`, and removes it at the end.
 
-    The folder `output` + `.unfinished` has the settings of the job, everything that its shards
-    depend on, and the shards. If the block raises, the finished shards stay, and a job with the
-    same settings finds them. Otherwise the folder is removed at the end. Yields the folder of the
-    shards. `overwrite` replaces unfinished work of another job.
-
-    Raises:
-        FileExistsError: the folder has unfinished work with other settings, or other files; or
-            another process writes this output.
-        OSError: the folder is not writable, or the disk is full.
+    If the block raises, the finished shards stay, and a job with the same settings, everything that
+    the shards depend on, finds them. Yields the folder of the shards. `FileExistsError` if there is
+    other work, which `overwrite` replaces, or another process writes this output.
     """
     folder = output.with_name(output.name + _UNFINISHED)
     shards, job_file = folder / _SHARDS, folder / _JOB_FILE

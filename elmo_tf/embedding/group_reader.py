@@ -8,7 +8,6 @@ little memory, and its vectors are those of a single pass.
 
 import collections
 import concurrent.futures
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -129,14 +128,15 @@ class GroupReader:
 
         count = bilm.config.num_directions
         state = tf.TensorSpec((count, self._depth, None, sum(lstm.state_sizes)), tf.float32)
-        # Not a decorated method: TensorFlow warns of those that many objects trace.
-        graph = tf.function(read_window, autograph=False).get_concrete_function(
-            tf.TensorSpec((count, None, None, lstm.projection_dim), tf.float32),
-            tf.TensorSpec((count, None, None), tf.bool),
-            state,
-            state,
-        )
+        vectors = tf.TensorSpec((count, None, None, lstm.projection_dim), tf.float32)
+        starts = tf.TensorSpec((count, None, None), tf.bool)
+        graph = _traced(read_window, vectors, starts, state, state)
         return self._graphs.setdefault((few_rows, is_packed), graph)
+
+
+def _traced(function: Callable, *signature: tf.TensorSpec) -> Callable[..., Any]:
+    # Not a decorated method: TensorFlow warns of those that many objects trace.
+    return tf.function(function, autograph=False).get_concrete_function(*signature)
 
 
 def joined_states(states: Any) -> tf.Tensor:
@@ -189,10 +189,21 @@ class TokenTable:
     """
 
     def __init__(self, bilm: BiLM, capacity: int = 50_000):
-        self._bilm = bilm
         self._capacity = capacity
         self._rows: dict[str, int] = {}
-        self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
+        dim = bilm.config.lstm.projection_dim
+        self._vectors = np.zeros((_FIRST_SIZE, dim), np.float32)
+
+        def encode_rows(tokens):
+            return tf.cast(bilm.encode_tokens(tokens), tf.float32)
+
+        def read_boundaries(boundaries):
+            boundaries = tf.cast(boundaries, bilm.compute_dtype)
+            return joined_states(bilm.boundary_states(boundaries))
+
+        # string (token,) → (3 + token, dim), and vectors of `<S>` and `</S>` → `first_state`
+        self._encode_rows = _traced(encode_rows, tf.TensorSpec((None,), tf.string))
+        self._read_boundaries = _traced(read_boundaries, tf.TensorSpec((2, dim), tf.float32))
         self.forget()
 
     def forget(self) -> None:
@@ -236,24 +247,3 @@ class TokenTable:
         padded = [*map(encode, tokens), *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
         vectors = self._encode_rows(tf.constant(padded, tf.string))
         return vectors[: NUM_SPECIAL_TOKENS + len(tokens)].numpy()
-
-    @functools.cached_property
-    def _encode_rows(self) -> Callable[[tf.Tensor], tf.Tensor]:
-        """The graph that encodes tokens: string (token,) → (3 + token, projection_dim)."""
-
-        def encode(tokens):
-            return tf.cast(self._bilm.encode_tokens(tokens), tf.float32)
-
-        spec = tf.TensorSpec((None,), tf.string)
-        return tf.function(encode, autograph=False).get_concrete_function(spec)
-
-    @functools.cached_property
-    def _read_boundaries(self) -> Callable[[tf.Tensor], tf.Tensor]:
-        """The graph from the vectors of `<S>` and `</S>` to `first_state`."""
-
-        def read(boundaries):
-            boundaries = tf.cast(boundaries, self._bilm.compute_dtype)
-            return joined_states(self._bilm.boundary_states(boundaries))
-
-        spec = tf.TensorSpec((2, self._bilm.config.lstm.projection_dim), tf.float32)
-        return tf.function(read, autograph=False).get_concrete_function(spec)

@@ -21,22 +21,12 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 class StoredLayers:
-    """The layers of sentences, float16, in one file of the cache.
+    """The layers of lists of tokens, float16, in a file of the cache, which is written if missing.
 
-    The file is computed and written if the cache lacks it. Its name is a digest of the weights of
-    the model, the precision, the tokens and the version of elmo_tf, so it never has to be updated.
-    It can be deleted at any time.
+    Its name is a digest of all that it depends on, so it never has to be updated. It can be deleted
+    at any time. `shape` is (layer, token, feature), with the tokens of all sentences.
 
-    Args:
-        embedder: an `Embedder` with `layers="all"`.
-        sentences: lists of tokens.
-
-    Attributes:
-        shape: (layer, token, feature), with the tokens of all sentences.
-
-    Raises:
-        ValueError: `embedder` does not return all layers, or vectors are not finite.
-        OSError: the disk is full, or the folder is not writable.
+    Raises `ValueError` if `embedder` does not return all layers, or vectors are not finite.
     """
 
     def __init__(self, embedder: Embedder, sentences: Sequence[Sequence[str]]):
@@ -44,16 +34,13 @@ class StoredLayers:
         self._offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)  # (sentence + 1,)
         self.shape = embedder.num_layers, int(self._offsets[-1]), embedder.dim
         path = cache_folder("layers") / f"{_digest(embedder, sentences)}.float16"
-        size = 2 * math.prod(self.shape)
+        size = max(1, 2 * math.prod(self.shape))  # an empty file cannot be mapped
         if not path.is_file() or path.stat().st_size != size:
             with atomic_file(path) as part, open(part, "r+b") as file:
-                if size:
-                    os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error now
-                    layers = np.memmap(file, np.float16, "r+", 0, self.shape)
-                    self._compute(layers, embedder, sentences)
-        self._layers = np.zeros((self.shape[0], 0, self.shape[2]), np.float16)
-        if size:  # an empty file cannot be mapped
-            self._layers = np.memmap(path, np.float16, "r", 0, self.shape)
+                os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error now
+                layers = np.memmap(file, np.float16, "r+", 0, self.shape)
+                self._compute(layers, embedder, sentences)
+        self._layers = np.memmap(path, np.float16, "r", 0, self.shape)
 
     def layer(self, index: int) -> np.ndarray:
         """One layer of all tokens, float16 (token, feature), memory-mapped."""

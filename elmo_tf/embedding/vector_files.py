@@ -74,11 +74,7 @@ class OutputOptions:
 
 
 class VectorFile(abc.ABC):
-    """A format of the vectors of sentences.
-
-    A shard holds the numbers of one array after the other. The constructor raises `ValueError` if
-    the format does not support an option.
-    """
+    """A format of the vectors of sentences. A shard holds the numbers of all arrays in a row."""
 
     name: ClassVar[str]
     shard_suffix: ClassVar[str] = ".raw"

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -77,15 +76,21 @@ def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, 
     else:
         bilm = load_bilm(source, dtype=PRECISIONS[precision])
     mix = None
-    if layers == "mix":
-        mix = _mix_of_elmo(source) if isinstance(source, Elmo) else _built(ScalarMix(), bilm)
+    if layers == "mix" and isinstance(source, Elmo):
+        mix = _mix_of_elmo(source)
+    elif layers == "mix":
+        mix = ScalarMix()
+        mix.build((None, bilm.config.lstm.num_layers + 1, None, None))
     if bilm.stateful:
         raise ValueError("An Embedder needs a biLM with stateful=False.")
     if bilm.keep_boundaries:
         raise ValueError("An Embedder needs a biLM with keep_boundaries=False.")
-    if bilm.compute_dtype != precision:
-        bilm = copied_bilm(bilm, PRECISIONS[precision])
-    return bilm, mix
+    return with_precision(bilm, precision), mix
+
+
+def with_precision(bilm: BiLM, precision: str) -> BiLM:
+    """The biLM, or a copy of it if it has another precision."""
+    return bilm if bilm.compute_dtype == precision else copied_bilm(bilm, PRECISIONS[precision])
 
 
 def _mix_of_elmo(elmo: Elmo) -> ScalarMix:
@@ -98,28 +103,6 @@ def _mix_of_elmo(elmo: Elmo) -> ScalarMix:
     return elmo.mixes[0]
 
 
-def layer_state(layer: keras.layers.Layer | None) -> Any:
-    """The config and weights of a layer, which can be pickled."""
-    return None if layer is None else (layer.get_config(), layer.get_weights())
-
-
-def layers_of_states(bilm: Any, mix: Any, precision: str) -> tuple[BiLM, ScalarMix | None]:
-    """Restores a biLM and its mix, if any, from their `layer_state`s."""
-    config, weights = bilm
-    bilm = BiLM.from_config({**config, "dtype": PRECISIONS[precision]})
-    bilm.set_weights(weights)
-    if mix is not None:
-        config, weights = mix
-        mix = _built(ScalarMix.from_config(config), bilm)
-        mix.set_weights(weights)
-    return bilm, mix
-
-
-def _built(mix: ScalarMix, bilm: BiLM) -> ScalarMix:
-    mix.build((None, bilm.config.lstm.num_layers + 1, None, None))
-    return mix
-
-
 def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:
     """Mean over tokens: float (…, token, feature) → (…, feature); zeros without tokens."""
     return vectors.sum(axis=-2) / max(1, vectors.shape[-2])
@@ -129,12 +112,6 @@ def unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Normalizes vectors along the last axis to length 1, float32; zero vectors stay zero."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1), np.float32)
-
-
-def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The cosine of each of the n items of `a` and each of the m of `b`, float32 (n, m)."""
-    rows = [unit_vectors(items.reshape(len(items), math.prod(items.shape[1:]))) for items in (a, b)]
-    return rows[0] @ rows[1].T
 
 
 class EmbeddedText(NamedTuple):

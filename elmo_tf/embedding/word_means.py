@@ -42,12 +42,11 @@ class WordMeans:
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         """Yields the vectors of each sentence, float32 (…, word, feature)."""
-        sentences, words = itertools.tee(sentences)
-        aligned = (align(each, self._embedder.tokenizer) for each in sentences)
-        aligned, copy = itertools.tee(aligned)
-        arrays = self._embedder.embed(tokens for tokens, _ in copy)
-        for (_, owners), each, array in zip(aligned, words, arrays, strict=True):
-            yield means_of_parts(array, owners, len(each))
+        tokenizer = self._embedder.tokenizer
+        aligned, copy = itertools.tee((len(each), *align(each, tokenizer)) for each in sentences)
+        arrays = self._embedder.embed(tokens for _, tokens, _ in copy)
+        for (num_words, _, owners), array in zip(aligned, arrays, strict=True):
+            yield means_of_parts(array, owners, num_words)
 
 
 def means_of_parts(vectors: np.ndarray, owners: Sequence[int], num_words: int) -> np.ndarray:

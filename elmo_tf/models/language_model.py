@@ -45,6 +45,7 @@ class LanguageModel:
         vocabulary: Vocabulary,
         num_sampled: int,
         lexicon: Lexicon | None = None,
+        dtype: str | None = None,
     ) -> "LanguageModel":
         """Creates a randomly initialized language model; its parts are named "bilm" and "softmax".
 
@@ -52,11 +53,11 @@ class LanguageModel:
         For the other arguments and the errors, see `BiLM` and `SampledSoftmax`.
         """
         words = vocabulary if config.char_cnn is None else None
-        bilm = BiLM(config, vocabulary=words, lexicon=lexicon, name="bilm")
+        bilm = BiLM(config, vocabulary=words, lexicon=lexicon, name="bilm", dtype=dtype)
         if config.tie_softmax:
-            softmax = TiedSoftmax(bilm.token_encoder, num_sampled, name="softmax")
+            softmax = TiedSoftmax(bilm.token_encoder, num_sampled, name="softmax", dtype=dtype)
         else:
-            softmax = SampledSoftmax(len(vocabulary), num_sampled, name="softmax")
+            softmax = SampledSoftmax(len(vocabulary), num_sampled, name="softmax", dtype=dtype)
         return cls(bilm, softmax, vocabulary)
 
     @property

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Vocabulary
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.processors import dtype_policy
 from elmo_tf.text.corpus import line_dataset
 from elmo_tf.text.windows import LMWindows
 from elmo_tf.trainers.optimizers import Adagrad
@@ -29,11 +28,13 @@ def windows(text):
 def new_step(text, settings):
     """Creates a `TrainStep`; without dropout and with all negatives, it is deterministic."""
 
-    def create(dropout=0.0, clip_norm=10.0, num_sampled=1000, optimizer=None, reset_states=0.0):
+    def create(
+        dropout=0.0, clip_norm=10.0, num_sampled=1000, optimizer=None, reset_states=0.0, **kwargs
+    ):
         keras.utils.set_random_seed(7)
         vocabulary = Vocabulary.load(text / "vocab.txt")
         config = BiLMConfig.from_options(settings["options"])
-        model = LanguageModel.create(config, vocabulary, num_sampled)
+        model = LanguageModel.create(config, vocabulary, num_sampled, **kwargs)
         optimizer = optimizer or Adagrad(0.2)
         return TrainStep(model, optimizer, NUM_ROWS, dropout, clip_norm, 3, reset_states)
 
@@ -150,8 +151,7 @@ def test_a_step_changes_only_the_softmax_rows_that_it_uses(new_step, windows):
 
 def test_bfloat16_gives_nearly_the_losses_of_float32(new_step, windows):
     exact = new_step()
-    with dtype_policy("mixed_bfloat16"):
-        rough = new_step()
+    rough = new_step(dtype="mixed_bfloat16")
     assert {weight.dtype for weight in rough.trainable} == {"float32"}
     for window in windows:
         expected = values(exact, window)["loss"]
