@@ -15,7 +15,7 @@ import numpy as np
 from elmo_tf.logs import progress_over
 from elmo_tf.tasks.tag_schemes import TokenError
 from elmo_tf.text.counting import TextCount
-from elmo_tf.text.reading import quoted, read_lines
+from elmo_tf.text.reading import read_lines
 from elmo_tf.text.sentence_files import Row, line_error
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -106,12 +106,12 @@ def json_rows(
         with naming_line(path, number):
             row = json.loads(line)
             if not isinstance(row, dict):
-                raise ValueError(f"not a JSON object: {quoted(row)}.")
+                raise ValueError(f"not a JSON object: {row!r:.80}.")
             for name in names:
                 if name not in row:
                     raise ValueError(f"`{name}` is missing. Fields: {', '.join(row)[:200]}.")
                 if type(row[name]) not in (str, int):
-                    raise ValueError(f"`{name}` must be a string. Received: {quoted(row[name])}.")
+                    raise ValueError(f"`{name}` must be a string. Received: {row[name]!r:.80}.")
                 row[name] = str(row[name])
         yield number, row
 

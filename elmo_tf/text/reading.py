@@ -9,14 +9,13 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from elmo_tf.logs import warn_once
 
 # A file, or a binary stream such as `sys.stdin.buffer`.
 TextSource = str | os.PathLike | BinaryIO
 _FASTA_SUFFIXES = (".fa", ".fasta", ".faa")
-_MAX_QUOTED = 60  # characters of a value in an error message
 _MAX_LISTED = 50  # invalid records
 
 
@@ -117,7 +116,7 @@ def fasta_records(
         if not line.startswith(">"):
             parts += line.split()
             if parts and header is None:
-                received = f"Received: {quoted(line.strip())}. If it is text, rename the file."
+                received = f"Received: {line.strip()!r:.80}. If it is text, rename the file."
                 raise ValueError(f"{name}, line {number}: FASTA must begin with '>'. {received}")
             continue
         if header is not None:
@@ -125,7 +124,7 @@ def fasta_records(
             residues = "".join(parts).removesuffix("*")
             place = f"{identifier!r} (line {line_of_header})"
             if not re.fullmatch("[A-Za-z]+", residues):
-                invalid.append(f"{place} is not a sequence of letters: {quoted(residues)}")
+                invalid.append(f"{place} is not a sequence of letters: {residues!r:.80}")
             elif has_identifiers and (not identifier or identifier in seen):
                 invalid.append(f"{place} has no identifier of its own")
             else:
@@ -212,9 +211,3 @@ def is_utf_8(line: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def quoted(value: Any) -> str:
-    """A value for an error message, truncated."""
-    text = repr(value)
-    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"

@@ -14,7 +14,6 @@ from elmo_tf.text.reading import (
     TextSource,
     fasta_records,
     is_fasta,
-    quoted,
     read_lines,
     sentence_lines,
 )
@@ -152,7 +151,7 @@ def column_sentences(
         elif not _NOT_A_WORD.fullmatch(fields[0]):
             message = "a line of CoNLL-U must begin with a word number"
             remedy = "Specify --input-format (format)."
-            raise line_error(path, number, f"{message}: {quoted(line.strip())}. {remedy}")
+            raise line_error(path, number, f"{message}: {line.strip()!r:.80}. {remedy}")
 
 
 def fields_of(line: str) -> list[str]:
@@ -167,7 +166,7 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
     """
     for row in rows:
         if len(row.fields) < number or not row.fields[number - 1]:
-            message = f"no column {number} with a {content}: {quoted(' '.join(row.fields))}."
+            message = f"no column {number} with a {content}: {' '.join(row.fields)!r:.80}."
             remedy = f"Specify --{content}-column ({content}_column), or the file's format."
             raise line_error(path, row.line, f"{message} {remedy}")
     return [row.fields[number - 1] for row in rows]

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.text.counting import count_text
-from elmo_tf.text.reading import decode, encode, quoted, read_lines
+from elmo_tf.text.reading import decode, encode, read_lines
 
 SPECIAL_TOKENS = BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN = "<S>", "</S>", "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
@@ -60,14 +60,13 @@ class Vocabulary(StringTable):
         if self.tokens[:3] != SPECIAL_TOKENS:
             raise ValueError(
                 f"The first tokens of a `Vocabulary` must be {', '.join(SPECIAL_TOKENS)}. "
-                f"Received: {', '.join(map(quoted, self.tokens[:3])) or 'nothing'}."
+                f"Received: {self.tokens[:3]!r:.80}."
             )
         self._ids: dict[str, int] = {}
         for index, token in enumerate(self.tokens):
             if not token.strip() or self._ids.setdefault(token, index) != index:
-                raise ValueError(
-                    f"Token {index} of a `Vocabulary` is empty or repeated: {quoted(token)}."
-                )
+                message = f"Token {index} of a `Vocabulary` is empty or repeated"
+                raise ValueError(f"{message}: {token!r:.80}.")
         super().__init__(self.tokens, UNKNOWN_ID)
 
     @classmethod
@@ -101,7 +100,7 @@ class Vocabulary(StringTable):
             else:
                 raise TypeError(
                     "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
-                    f"Item {index} is {quoted(item)}."
+                    f"Item {index} is {item!r:.80}."
                 )
         if paths:
             counts.update(count_text(paths).types)
@@ -131,9 +130,8 @@ class Vocabulary(StringTable):
         vocabulary, _ = read_vocabulary(path)
         for token in vocabulary.tokens:
             if token.split() != [token]:
-                raise ValueError(
-                    f"{os.fspath(path)}: a line is not one token, or repeats one: {quoted(token)}."
-                )
+                message = "a line is not one token, or repeats one"
+                raise ValueError(f"{os.fspath(path)}: {message}: {token!r:.80}.")
         return vocabulary
 
     def save(self, path: str | os.PathLike) -> None:

@@ -11,7 +11,6 @@ from elmo_tf.tasks.tag_schemes import ANY_SCHEME, TokenError, converted, scheme_
 from elmo_tf.tasks.tagging.model import CRFTagger
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.reading import quoted
 from elmo_tf.text.sentence_files import (
     TOKEN_COLUMNS,
     Row,
@@ -152,7 +151,7 @@ def _last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> in
     for row in rows:
         if len(row.fields) != width:
             message = f"{len(row.fields)} columns, but line {first.line} has {width}, so the last"
-            shown = quoted(" ".join(row.fields))
+            shown = " ".join(row.fields)
             remedy = "Specify --tag-column (tag_column), unless the file is plain text."
-            raise line_error(path, row.line, f"{message} differs: {shown}. {remedy}")
+            raise line_error(path, row.line, f"{message} differs: {shown!r:.80}. {remedy}")
     return width
