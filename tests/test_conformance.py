@@ -64,11 +64,7 @@ REFUSED = [
     (ProjectedLSTMCell, {"units": 4, "cell_clip": 0}, r"`cell_clip` must be above 0 or None"),
     (CharCNN, {"filters": [[0, 2]]}, r"pairs \(width, count\) of positive integers"),
     (CharCNN, {"activation": "selu"}, "`activation` must be relu or tanh. Received: 'selu'"),
-    (
-        TokenEncoder,
-        {"projection_dim": 0},
-        "a positive integer. Received: units=0",
-    ),
+    (TokenEncoder, {"projection_dim": 0}, "a positive integer. Received: units=0"),
     (CellRNN, {"units": 3, "cell": "lstm"}, "`cell` must be one of gru"),
 ]
 

@@ -8,10 +8,6 @@ from elmo_tf.files import atomic_directory, atomic_file
 both = pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
 
 
-class InterruptedWriteError(Exception):
-    """Any error while a file is written."""
-
-
 def write(part, content):
     """Writes a file, or a file in a directory."""
     (part / "content" if part.is_dir() else part).write_text(content)
@@ -59,14 +55,14 @@ def test_a_failed_block_changes_nothing(tmp_path, atomic):
     def fail():
         with atomic(path, overwrite=True, **known(atomic)) as part:
             write(part, "half")
-            raise InterruptedWriteError
+            raise KeyboardInterrupt
 
-    with pytest.raises(InterruptedWriteError):
+    with pytest.raises(KeyboardInterrupt):
         fail()
     assert os.listdir(tmp_path) == []
     with atomic(path) as part:
         write(part, "old")
-    with pytest.raises(InterruptedWriteError):
+    with pytest.raises(KeyboardInterrupt):
         fail()
     assert os.listdir(tmp_path) == ["name"]
     assert content_of(path) == "old"

@@ -68,10 +68,7 @@ def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
             meter.update(100)
 
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split(",")[0] for line in lines] == [
-        "reading: 200/400",
-        "reading: 400/400",
-    ]
+    assert [line.split(",")[0] for line in lines] == ["reading: 200/400", "reading: 400/400"]
     assert "16.67 tokens/s" in lines[0]
     assert "00:12 elapsed" in lines[0]
     assert "00:12 left" in lines[0]

@@ -9,15 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import pydantic
 import pytest
 
-from elmo_tf.settings import (
-    Count,
-    Positive,
-    Rate,
-    RunSettings,
-    Text,
-    Texts,
-    checked_dataclass,
-)
+from elmo_tf.settings import Count, Positive, Rate, RunSettings, Text, Texts, checked_dataclass
 
 
 @checked_dataclass

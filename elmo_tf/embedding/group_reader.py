@@ -45,7 +45,8 @@ class GroupReader:
         self._choice_of_windows = choice if choice.is_local else LayerChoice("all")
         self._batch_tokens = batch_tokens
         self._table = table
-        self._depth = self._choice_of_windows.depth(bilm.config.lstm.num_layers)
+        num_lstms = bilm.config.lstm.num_layers  # of which the choice may need only the first
+        self._depth = choice.layers if isinstance(choice.layers, int) else num_lstms
         self._graphs: dict[tuple[bool, bool], Callable] = {}
         self._copier = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -92,15 +93,14 @@ class GroupReader:
         if not self._choice.is_local:
             mask = tf.ones((1, array.shape[-2]), tf.bool)
             array = self._choice(tf.constant(array[np.newaxis]), mask)[0].numpy()
-        return self._choice.arranged(array)
+        return np.concatenate(array, axis=-1) if self._choice.layers == "concat" else array
 
     def _graph(self, few_rows: bool, is_packed: bool) -> Callable[..., tuple[list[Any], Any]]:
         """The graph that reads one window of all rows in each direction, for all shapes.
 
-        Its arguments: token vectors, float32 (direction, row, token, projection_dim); starts, see
-        `LSTMStack.read_packed`, unused unless `is_packed`; `TokenTable.first_state`, and the states
-        of the rows, of the same form. Its results: for each direction, float32 (row, …, token,
-        feature), in reading order; and the new states.
+        From token vectors, float32 (direction, row, token, projection_dim), starts, see
+        `LSTMStack.read_packed`, `TokenTable.first_state`, and the states of the rows, it returns
+        for each direction float32 (row, …, token, feature), in reading order; and the new states.
         """
         if (few_rows, is_packed) in self._graphs:
             return self._graphs[few_rows, is_packed]

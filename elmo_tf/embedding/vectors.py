@@ -35,10 +35,7 @@ class LayerChoice:
         self.mix = mix
 
     def __call__(self, layers: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """(batch, layer, token, feature) → (batch, …, token, feature).
-
-        For "concat", all layers: `arranged` concatenates them.
-        """
+        """(batch, layer, token, feature) → (batch, …, token, feature). For "concat", all layers."""
         if self.layers in ("all", "concat"):
             return layers
         if self.layers == "average":
@@ -48,14 +45,6 @@ class LayerChoice:
         if self.layers == "mix":
             return self.mix(layers, mask=mask)
         return layers[:, -1 if self.layers == "top" else self.layers]
-
-    def depth(self, num_lstms: int) -> int:
-        """The number of LSTM layers that are needed, of `num_lstms`."""
-        return self.layers if isinstance(self.layers, int) else num_lstms
-
-    def arranged(self, vectors: np.ndarray) -> np.ndarray:
-        """The vectors of a sentence from its part of the call; "concat": (token, feature)."""
-        return np.concatenate(vectors, axis=-1) if self.layers == "concat" else vectors
 
     @property
     def is_local(self) -> bool:

@@ -1,5 +1,4 @@
 import concurrent.futures
-import copy
 import itertools
 import pickle
 import subprocess
@@ -109,7 +108,7 @@ def test_similarity_is_the_cosine_of_each_pair(embedder_of, layers):
         embedder.similarity(b, np.ones((2, 7)))
 
 
-def test_truncated_and_unknown_tokens_and_other_scripts_are_reported_once(bilm, word_bilm, caplog):
+def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog):
     embedder = Embedder(bilm)
     embedder.encode(["a b", "a", "한국어", "café"])
     assert not caplog.records
@@ -117,14 +116,12 @@ def test_truncated_and_unknown_tokens_and_other_scripts_are_reported_once(bilm, 
     for again in (embedder, Embedder(bilm)):
         again.encode(["y" * 20])
     Embedder(word_bilm).encode(["a b", "unbekannt b"])
-    Embedder("small-en").encode(["ᄒ a", "the cat", "안녕하세요"])
 
-    truncated, unknown, script = (record.getMessage() for record in caplog.records)
+    truncated, unknown = (record.getMessage() for record in caplog.records)
     assert "1 with a token longer than the model reads" in truncated
     assert "'xxxxxxxxxxxxx'" in truncated
     assert "1 with a token that is not in the vocabulary" in unknown
     assert "'unbekannt'" in unknown
-    assert "2 of letters that the vocabulary lacks, such as 'ᄒ'" in script
 
 
 def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):
@@ -151,21 +148,18 @@ def test_a_forward_bilm_gives_the_forward_half_of_the_vectors(forward_bilm, laye
 
 
 def test_sentence_vectors_are_means_over_tokens_and_may_be_normalized(embedder_of):
-    embedder = embedder_of("all")
-    assert embedder.encode("the cat sat").shape == (NUM_LAYERS, WIDTH)
-    assert embedder.encode("the cat sat", output="token").shape == (NUM_LAYERS, 3, WIDTH)
+    embedder, sentences = embedder_of("all"), ["the cat sat", [], ["a"]]
     assert embedder.encode([]).shape == (0, NUM_LAYERS, WIDTH)
     assert embedder.encode([], output="token") == list(embedder.embed([])) == []
-    sentences = ["the cat sat", [], ["a"]]
     arrays = embedder.encode(sentences, output="token")
+    assert_close(embedder.encode("the cat sat", output="token"), arrays[0], atol=1e-6)
 
     vectors = embedder.encode(sentences)
 
-    assert vectors.shape == (3, NUM_LAYERS, WIDTH)
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors[0], arrays[0].mean(axis=1), atol=1e-6)
-    assert not vectors[1].any()
-    np.testing.assert_allclose(vectors[2], arrays[2][:, 0], atol=1e-6)
+    assert (vectors.shape, vectors.dtype) == ((3, NUM_LAYERS, WIDTH), np.float32)
+    means = [array.sum(axis=1) / max(1, array.shape[1]) for array in arrays]
+    assert_close(list(vectors), means, atol=1e-6)
+    assert_close(embedder.encode("the cat sat"), means[0], atol=1e-6)
     for output, found in (("sentence", vectors), ("token", arrays)):
         normalized = embedder.encode(sentences, output, normalize=True)
         for array, plain in zip(normalized, found, strict=True):
@@ -257,10 +251,10 @@ def test_bfloat16_vectors_are_near_float32_and_leave_the_bilm_unchanged(elmo, mo
 
 
 @pytest.mark.usefixtures("eager_functions")
-@pytest.mark.parametrize(
-    "copied", [lambda embedder: pickle.loads(pickle.dumps(embedder)), copy.deepcopy]
-)
-def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, word_bilm, copied):
+def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, word_bilm):
+    def copied(embedder):
+        return pickle.loads(pickle.dumps(embedder))
+
     elmo = Elmo(fresh_bilm())
     elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
@@ -299,28 +293,26 @@ import multiprocessing
 from elmo_tf import BiLM, BiLMConfig, Embedder
 
 embedder = Embedder(BiLM(BiLMConfig.preset("tiny")))
-embedder.encode(["a"])
+embedder.encode("a")
+
+def new(text):
+    Embedder(embedder.bilm)
+
+def inherited(text):
+    embedder.encode(text)
+
 with multiprocessing.get_context("fork").Pool(1) as pool:
-    try:
-        pool.map_async(embedder.encode, ["a"]).get(30)
-    except RuntimeError as error:
-        print(error)
+    for call in new, inherited, embedder.encode:  # the last is a copy
+        try:
+            pool.map_async(call, ["a"]).get(30)
+        except RuntimeError as error:
+            print(error)
 """
 
 
 @pytest.mark.more
-def test_a_forked_process_raises_an_error_instead_of_hanging():
+def test_after_a_fork_every_computation_raises_an_error_instead_of_hanging():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120)
 
-    assert done.stdout.startswith("This process was forked from one that had used an Embedder")
-
-
-def test_after_a_fork_every_computation_raises_an_error(bilm, embedder, monkeypatch):
-    state = pickle.dumps(embedder)
-    monkeypatch.setattr("elmo_tf.processors._first_process", lambda: 1)
-
-    copied = pickle.loads(state)  # an error here would end the worker of a pool
-
-    for call in (lambda: Embedder(bilm), lambda: embedder.encode("a"), lambda: copied.encode("a")):
-        with pytest.raises(RuntimeError, match=r"process was forked from one .* Embedder.*spawn"):
-            call()
+    message = "This process was forked from one that had used an Embedder"
+    assert [line.startswith(message) for line in done.stdout.splitlines()] == [True] * 3

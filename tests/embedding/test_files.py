@@ -121,9 +121,6 @@ def test_a_folder_with_other_files_is_never_replaced(embedder, text, tmp_path):
 
     with pytest.raises(FileExistsError, match=r"contains other files: thesis\.tex"):
         embedder.embed_file(text, output, overwrite=True)
-    (tmp_path / "vectors.hdf5").mkdir()
-    with pytest.raises(FileExistsError, match="is not a regular file"):
-        embedder.embed_file(text, tmp_path / "vectors.hdf5", overwrite=True)
 
 
 @pytest.mark.parametrize(
