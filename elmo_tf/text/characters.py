@@ -1,6 +1,5 @@
 """tokens ─► char ids: begin of word, characters, end of word, padding; ids begin at 1."""
 
-import abc
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,28 +11,26 @@ from elmo_tf.text.reading import encode
 DEFAULT_MAX_CHARS = 50
 
 
-class Spelling(abc.ABC):
+class Spelling:
     """Converts tokens to the ids that a character CNN reads.
 
     The ids of a token are `begin_word, characters[:max_chars - 2], end_word, pad, pad, …`, or all
-    zeros for `""`.
+    zeros for `""`. Here, characters are UTF-8 bytes, as in the published English checkpoints.
     """
 
-    num_characters: int  # number of ids, which begin at 1
-    begin_word: int
-    end_word: int
-    bos: int  # `<S>`
-    eos: int  # `</S>`
-    pad: int
+    num_characters = 261  # number of ids: 0 marks padding tokens, and byte b has id b + 1
+    bos, eos, begin_word, end_word, pad = range(257, 262)
     num_columns = 0  # ids of a token before those of the characters
 
-    @abc.abstractmethod
     def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The ids of the first `count` characters of tokens, string (token,).
 
         Returns int32 (token, count), with any values after a token; and the number of characters,
         int32 (token,).
         """
+        # NUL is a valid byte, so the length, not the value, determines the padding.
+        values = tf.io.decode_raw(tokens, tf.uint8, fixed_length=count)
+        return tf.cast(values, tf.int32) + 1, tf.strings.length(tokens)
 
     def ids_of(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
         """Spells tokens, string (token,) → int32 (token, num_columns + max_chars)."""
@@ -64,20 +61,7 @@ class Spelling(abc.ABC):
         return tf.ensure_shape(ids, tokens.shape.concatenate([width]))
 
 
-class _Bytes(Spelling):
-    """UTF-8 bytes, as in the published English checkpoints."""
-
-    num_characters = 261
-    # 0 marks padding tokens, and byte b has id b + 1.
-    bos, eos, begin_word, end_word, pad = range(257, 262)
-
-    def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-        # NUL is a valid byte, so the length, not the value, determines the padding.
-        values = tf.io.decode_raw(tokens, tf.uint8, fixed_length=count)
-        return tf.cast(values, tf.int32) + 1, tf.strings.length(tokens)
-
-
-BYTES = _Bytes()
+BYTES = Spelling()
 
 
 def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.RaggedTensor:

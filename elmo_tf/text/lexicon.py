@@ -18,7 +18,6 @@ WORDS_FILE = "word.dic"
 
 _WORD_SPECIALS = ("<oov>", "<bos>", "<eos>", "<pad>")
 _CHARACTER_SPECIALS = (*_WORD_SPECIALS, "<bow>", "<eow>")
-_IDEOGRAPHIC_SPACE = "\u3000"
 # Invalid bytes of a text, see `read_lines`.
 _SURROGATES = frozenset(map(chr, range(0xDC80, 0xDD00)))
 
@@ -178,5 +177,5 @@ def _read(path: Path) -> list[str]:
             message = f"the id {index} is required. Received: {received!r}."
             raise ValueError(f"{path}, line {index + 1}: {message}")
         # As in the original, which strips whitespace, an empty entry is the ideographic space.
-        entries.append(entry.strip() or _IDEOGRAPHIC_SPACE)
+        entries.append(entry.strip() or "\u3000")
     return entries

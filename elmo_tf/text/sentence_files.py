@@ -10,13 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from elmo_tf.text.reading import (
-    TextSource,
-    fasta_records,
-    is_fasta,
-    read_lines,
-    sentence_lines,
-)
+from elmo_tf.text.reading import TextSource, fasta_records, is_fasta, read_lines, sentence_lines
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 
 # Token columns, counted from 1.

@@ -115,8 +115,8 @@ class Vocabulary(StringTable):
             raise ValueError("Cannot build a vocabulary: the text contains no tokens.")
         if max_size is not None and max_size < len(SPECIAL_TOKENS):
             raise ValueError(f"`max_size` must be at least 3. Received: {max_size}")
-        kept = {token for token, count in counts.items() if count >= min_count}
-        ordered = sorted(kept.difference(SPECIAL_TOKENS), key=lambda token: (-counts[token], token))
+        kept = {token for token, count in counts.items() if count >= min_count} - {*SPECIAL_TOKENS}
+        ordered = sorted(kept, key=lambda token: (-counts[token], token))
         return cls((*SPECIAL_TOKENS, *ordered)[:max_size])
 
     @classmethod

@@ -170,8 +170,7 @@ def _windows(
         return []
     sentences = [sentence for row in rows for sentence in row]
     streams = _streams(np.array([size for _, size in sentences], np.int64))  # (stream, position)
-    row_sizes = np.array([sum(size for _, size in row) for row in rows])
-    starts = np.cumsum(row_sizes) - row_sizes + done  # (row,)
+    starts = np.cumsum(lengths + done) - lengths  # (row,)
     place = np.arange(num_windows * window)
     mask = place < lengths[:, np.newaxis]  # (row, place)
     index = streams[:, np.where(mask, starts[:, np.newaxis] + place, -1)]  # (stream, row, place)

@@ -47,15 +47,6 @@ def test_the_format_is_inferred_from_the_file_name(name, format):
     assert format_of(name) == format
 
 
-def test_every_line_of_text_is_a_sentence(file):
-    path = file("text", b" a  b \n\n \t\n\xffc\r\n")
-
-    sentences = list(sentence_reader(path)())
-
-    assert [sentence.text for sentence in sentences] == ["a  b", "", "", "\udcffc"]
-    assert sentences[0].tokens == ["a", "b"]
-
-
 def test_whitespace_separates_columns_and_empty_lines_separate_sentences(file):
     text = "-DOCSTART- -X- O\n\n\nEU NNP B-ORG\n. . O\n \n# SYM O\n#begin document (x);\nend NN O"
     path = file("a.conll.gz", gzip.compress(text.encode()))
