@@ -63,7 +63,7 @@ WORDS = {"char_cnn": None, "lstm": LSTMConfig(7, 5, cell_clip=None), "num_tokens
         (BiLMConfig(**WORDS), {"n_tokens_vocab"}),
         (BiLMConfig(**WORDS, bidirectional=False), {"n_tokens_vocab", "bidirectional"}),
         (BiLMConfig(**WORDS, tie_softmax=True), {"n_tokens_vocab", "share_embedding_softmax"}),
-        (BiLMConfig(CharCNNConfig(lexicon=LexiconConfig(9, 7, 5))), {"char_cnn"}),
+        (BiLMConfig(CharCNNConfig([[1, 2]], lexicon=LexiconConfig(9, 7, 5))), {"char_cnn"}),
     ],
 )
 def test_options_round_trip_through_json(config, keys, tmp_path):
@@ -104,12 +104,6 @@ def test_missing_options_get_the_defaults_of_the_original_code():
     config = BiLMConfig.from_options(options)
     assert config.lstm == LSTMConfig(8, 4, 1, None, None, False)
     assert config.char_cnn == CharCNNConfig(((1, 2),), 3, num_highway=0)
-
-
-def test_widths_are_derived_from_the_filters():
-    config = CharCNNConfig(filters=[[1, 2], [4, 3]])
-    assert (config.max_width, config.num_filters) == (4, 5)
-    assert config.filters == ((1, 2), (4, 3))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import ast
 import importlib
 import re
 import subprocess
@@ -95,12 +94,6 @@ def test_the_package_imports_tensorflow_late_and_registered_classes_when_they_ar
 
 @pytest.mark.parametrize("path", BACKEND_FREE, ids=lambda path: path.stem)
 def test_layers_do_not_import_tensorflow(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imported = set()
-    for node in tree.body:  # imports inside functions belong to the fast paths
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add(node.module)
-    assert not {name for name in imported if name.split(".")[0] == "tensorflow"}
-    assert not {name for name in imported if name.endswith("_tf") and name != "elmo_tf"}
+    # Imports inside functions belong to the fast paths.
+    pattern = r"^(?:from|import) (?:tensorflow|\S+\.\w+_tf)\b"
+    assert not re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)

@@ -132,13 +132,10 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
 
 
 def known_text(bilm: BiLM) -> KnownText:
-    """The text that a biLM knows, without a vocabulary.
-
-    The files in the directory from which it was loaded tell its training text.
-    """
+    """The text that a biLM knows. Files in the folder of its checkpoint tell the training text."""
     char_cnn, lexicon = bilm.config.char_cnn, bilm.lexicon
     limit = None if char_cnn is None else char_cnn.max_chars - 2  # without word boundaries
-    known = KnownText(limit, tokenizer=bilm.config.tokenizer)
+    known = KnownText(limit, vocabulary=bilm.vocabulary, tokenizer=bilm.config.tokenizer)
     if lexicon is not None:
         return known._replace(unit="characters", characters=frozenset(lexicon.entries))
     if bilm.source is None:

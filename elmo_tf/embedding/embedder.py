@@ -37,7 +37,7 @@ from elmo_tf.processors import (
     usable_precision,
 )
 from elmo_tf.text.batches import BATCHES_AHEAD, read_ahead
-from elmo_tf.text.counting import KnownText, TextCount, reported_sentences
+from elmo_tf.text.counting import TextCount, reported_sentences
 from elmo_tf.text.inputs import Sentence, token_lists
 from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
 
@@ -106,7 +106,6 @@ class Embedder:
         self.batch_tokens = batch_tokens
         self.bilm, self._mix = bilm_and_mix(bilm_or_path, layers, self.precision)
         self.tokenizer = tokenizer_of(tokenizer, self.bilm.config.tokenizer)
-        self._known_text = known_text(self.bilm)
         check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls.
         self._keeps_table = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)
@@ -114,6 +113,7 @@ class Embedder:
 
     def _prepare(self) -> None:
         """Makes what is not part of a pickle."""
+        self.known_text = known_text(self.bilm)
         self._table = TokenTable(self.bilm)
         self._lock = threading.Lock()  # rows of the table are valid until its next request
         self._read_group = self._reader(LayerChoice(self.layers, self._mix))
@@ -325,15 +325,10 @@ class Embedder:
             "batch_tokens": self.batch_tokens,
         }
 
-    @property
-    def known_text(self) -> KnownText:
-        """The text that the model knows: others are reported."""
-        return self._known_text._replace(vocabulary=self.bilm.vocabulary)
-
     def __getstate__(self) -> dict[str, Any]:
-        names = ("layers", "batch_tokens", "precision", "tokenizer", "_averages", "_known_text")
+        names = ("layers", "batch_tokens", "precision", "tokenizer", "_averages")
         # As bytes, because a forked process cannot load them.
-        models = pickle.dumps((self.bilm, self._mix))
+        models = pickle.dumps((self.bilm, self.bilm.source, self._mix))
         return {**{name: getattr(self, name) for name in names}, "_models": models}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -341,6 +336,6 @@ class Embedder:
         if is_forked():  # the first call raises the error; here it would end a worker of a pool
             return
         self.precision = usable_precision(self.precision)
-        bilm, self._mix = pickle.loads(vars(self).pop("_models"))
+        bilm, bilm.source, self._mix = pickle.loads(vars(self).pop("_models"))
         self.bilm = with_precision(bilm, self.precision)
         self._prepare()

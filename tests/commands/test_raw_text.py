@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 
 from elmo_tf.commands.options import with_tokenizer
@@ -63,14 +61,6 @@ def test_neighbors_are_found_in_raw_text(command):
     for one in [*found["1"], *expected["1"]]:
         del one["file"], one["line"]
     assert found == expected
-
-
-def test_raw_text_is_embedded_as_its_tokens(command):
-    assert command("embed", "small-en", "raw.txt", "raw.hdf5", "--tokenize")[0] == 0
-    assert command("embed", "small-en", "text.txt", "text.hdf5")[0] == 0
-    with h5py.File("raw.hdf5") as raw, h5py.File("text.hdf5") as text:
-        for name in ("0", "1", "2"):
-            np.testing.assert_allclose(raw[name], text[name], atol=1e-5)
 
 
 def test_a_probe_reads_the_means_of_the_tokens_of_words(stdout_of):
