@@ -55,10 +55,9 @@ def plain_files(files: Sequence[Path], folder: Path, format: str | None = None) 
             stat = file.stat()
             converted = folder / f"{index}-{file.name}-{stat.st_size}-{stat.st_mtime_ns}.txt"
             if not converted.exists():
+                lines = (encode(line) + b"\n" for line in sentence_lines(file, format=format))
                 with atomic_file(converted) as part, open(part, "wb") as text:
-                    text.writelines(
-                        encode(line) + b"\n" for line in sentence_lines(file, format=format)
-                    )
+                    text.writelines(lines)
             file = converted
         plain.append(file)
     return plain

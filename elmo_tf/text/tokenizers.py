@@ -273,7 +273,14 @@ def _record_of(file: str | os.PathLike) -> Path:
 def tokenizer_of(tokenizer: str | Tokenizer | None, of_model: str | None) -> Tokenizer | None:
     """The tokenizer that an argument names; None for one that splits at whitespace.
 
-    Arguments and errors: see `tokenizer_code`. There may be no such tokenizer.
+    Args:
+        tokenizer: None or "whitespace"; the code of a language, see `LanguageTokenizer`; "model",
+            the tokenizer of the model's training text; or a function, which is returned.
+        of_model: the name of that tokenizer, `BiLMConfig.tokenizer`.
+
+    Raises:
+        ValueError: the model does not name one, or there is no tokenizer for the language.
+        ImportError: a package is not installed.
     """
     tokenizer = tokenizer_code(tokenizer, of_model)
     return LanguageTokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
@@ -282,16 +289,7 @@ def tokenizer_of(tokenizer: str | Tokenizer | None, of_model: str | None) -> Tok
 def tokenizer_code(
     tokenizer: str | Tokenizer | None, of_model: str | None
 ) -> str | Tokenizer | None:
-    """The code of the tokenizer that an argument names; None for one that splits at whitespace.
-
-    Args:
-        tokenizer: None or "whitespace"; the code of a language, see `LanguageTokenizer`; "model",
-            the tokenizer of the model's training text; or a function, which is returned.
-        of_model: the name of that tokenizer, `BiLMConfig.tokenizer`.
-
-    Raises:
-        ValueError: the model does not name one.
-    """
+    """The code or function of `tokenizer_of`, which is not loaded."""
     if tokenizer == "model":
         if of_model is None:
             raise ValueError(
