@@ -293,9 +293,4 @@ def _valid(text: str) -> str:
 
 
 # The formats of an output, by its suffix.
-FORMATS: dict[str, type[VectorFile]] = {
-    ".hdf5": HDF5File,
-    ".h5": HDF5File,
-    ".parquet": ParquetFile,
-    ".npy": NpyFile,
-}
+FORMATS = {".hdf5": HDF5File, ".h5": HDF5File, ".parquet": ParquetFile, ".npy": NpyFile}

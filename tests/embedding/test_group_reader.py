@@ -12,21 +12,6 @@ from elmo_tf.text import batches
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 SENTENCES = [["the", "cat"], [], ["서울", "the", "\udcff"], ["cat", "x" * 60, "on"]]
-NUM_TOKENS = 6
-
-
-@pytest.fixture
-def encoded(monkeypatch):
-    """The tokens that a table asks its biLM to encode, in order."""
-    found = []
-    encode = TokenTable._encode
-
-    def watched(self, tokens):
-        found.extend(tokens)
-        return encode(self, tokens)
-
-    monkeypatch.setattr(TokenTable, "_encode", watched)
-    return found
 
 
 def assert_matches_bilm(bilm, table, sentences):
@@ -38,19 +23,14 @@ def assert_matches_bilm(bilm, table, sentences):
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_repeated_tokens_are_encoded_once(bilm, encoded):
-    table = TokenTable(bilm, 100)
-    for sentences in (SENTENCES, SENTENCES[::-1], [["cat"], ["sat"]]):
-        table.rows(sentences)
-
-    assert len(encoded) == len(set(encoded)) == NUM_TOKENS + 1
-
-
 @pytest.mark.parametrize("capacity", [0, 6, 100])
-def test_vectors_match_the_bilm_even_after_tokens_are_evicted(bilm, capacity):
-    table = TokenTable(bilm, capacity)
+def test_tokens_are_encoded_once_and_again_after_they_are_evicted(bilm, capacity, monkeypatch):
+    table, encoded = TokenTable(bilm, capacity), []
+    encode = table._encode
+    monkeypatch.setattr(table, "_encode", lambda tokens: encoded.extend(tokens) or encode(tokens))
     for sentences in (SENTENCES, [["a", "b", "c", "the"]], SENTENCES, [["a"]]):
         assert_matches_bilm(bilm, table, sentences)
+    assert (len(encoded) == len(set(encoded)) == 9) == (capacity == 100)
     assert len(table._rows) <= max(capacity, 1)
     padding, *boundaries = table.vectors(np.arange(NUM_SPECIAL_TOKENS))
     assert not padding.any()

@@ -46,11 +46,13 @@ def stop_after(embedder, monkeypatch):
     return stop
 
 
-def check_vectors(output, embedder, text):
+def check_vectors(output, embedder, text, pool="none"):
     arrays = read_vectors(output)
     assert list(arrays) == list(range(300)) or output.suffix != ".parquet"
     assert len(arrays) == 300
     for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
+        if pool == "mean":
+            expected = expected.sum(axis=1) / max(1, expected.shape[1])
         np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
     assert not output.with_name(f"{output.name}.unfinished").exists()
 
@@ -59,11 +61,10 @@ def check_vectors(output, embedder, text):
     ("suffix", "pool"), [(".hdf5", "none"), (".parquet", "none"), (".npy", "mean")]
 )
 def test_a_resumed_job_computes_only_missing_groups_and_gives_the_same_vectors(
-    embedder, text, tmp_path, suffix, pool, caplog, optimized_graphs, stop_after
+    embedder, text, tmp_path, suffix, pool, caplog, stop_after
 ):
     caplog.set_level("INFO", logger="absl")
-    whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
-    embedder.embed_file(text, whole, pool=pool)
+    parts = tmp_path / f"parts{suffix}"
 
     for num_groups in (0, 1, 3):
         finished = stop_after(num_groups)
@@ -76,16 +77,11 @@ def test_a_resumed_job_computes_only_missing_groups_and_gives_the_same_vectors(
 
     assert "Resuming after" in caplog.text
     assert len(finished) == NUM_GROUPS - 4
-    arrays, expected = read_vectors(parts), read_vectors(whole)
-    assert list(arrays) == list(expected)
-    assert len(arrays) == 300
-    for number, array in expected.items():
-        # On processors without AVX-512, rounding depends on the other sentences of a batch.
-        np.testing.assert_allclose(arrays[number], array, atol=1e-6)
-    if whole.is_dir():
+    stop_after(-1)  # never
+    check_vectors(parts, embedder, text, pool)
+    if parts.is_dir():
         names = [f"part-{number:05d}.parquet" for number in range(NUM_GROUPS)]
-        assert sorted(os.listdir(parts)) == sorted(os.listdir(whole)) == names
-    assert not list(tmp_path.glob("*.unfinished"))
+        assert sorted(os.listdir(parts)) == names
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
