@@ -48,7 +48,7 @@ def export(
     check: bool = True,
     format: str | None = None,
 ) -> str:
-    """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
+    """Writes `directory/<version>/`, a SavedModel; docs/guides/exporting.md lists its signatures.
 
     The written model is loaded in Python and in a session, as a server does, and compared with the
     live model; the folder appears only if they agree. `assets` contains the configuration
@@ -64,7 +64,14 @@ def export(
         directory: contains all versions of this model.
         version: int >= 0. Servers load the highest one.
         overwrite: whether to replace an existing version.
-        precision, free_characters, tokenizer: see `Exported`.
+        precision: "float32" or "bfloat16", of matrix products; None for that of the biLM. Outputs
+            and weights are float32.
+        free_characters: whether the signature `char_ids` accepts any number of character ids per
+            token up to the biLM's `max_chars`, the same for all tokens of a request. By default it
+            accepts exactly `max_chars`.
+        tokenizer: has `split_with_offsets`, like the splitters of tensorflow-text; adds the
+            signature `text` for raw text. It also returns `tokens`, string (batch, token) padded
+            with `""`, and their byte offsets `starts` and `ends`, int64 (batch, token).
         vocabulary: the training vocabulary of a character biLM, to be stored with the model. A
             biLM over words includes its own.
         warmup: sentences that TF Serving embeds when it loads the model, before any request. At
@@ -80,9 +87,10 @@ def export(
 
     Raises:
         FileExistsError: the version exists and `overwrite` is false.
-        TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`, or `warmup` is one string.
-        ValueError: the model cannot be exported, see `Exported`, or an argument is not for the
-            format.
+        TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`, `tokenizer` is not a splitter,
+            or `warmup` is one string.
+        ValueError: the biLM is stateful or keeps the boundaries, or an argument has a wrong value
+            or is not for the format.
         ImportError: the packages of the format are not installed.
         RuntimeError: the written model differs from the live model.
         OSError, tf.errors.OpError: the files cannot be written.

@@ -1,5 +1,6 @@
 """An exported model as a Keras layer."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from elmo_tf.models.elmo import CutToLengths, TokenMask
 from elmo_tf.saved_models.exporting.export import versions_in
-from elmo_tf.text.inputs import checked_inputs, token_batch
+from elmo_tf.text.inputs import checked_inputs, sentence_shape, token_batch
 
 
 def load(path: str | os.PathLike, trainable: bool = False) -> "ExportedElmo":
@@ -70,8 +71,7 @@ class ExportedElmo(keras.layers.Layer):
             )
             for variable in self.model.variables
         ]
-        elmo = self.model.signatures["serving_default"].structured_outputs["elmo"]
-        self._dim = elmo.shape[-1]
+        self._dim = self.model.signatures["tokens"].structured_outputs["elmo"].shape[-1]
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self._cut = CutToLengths(name=f"{self.name}_cut")
@@ -101,8 +101,7 @@ class ExportedElmo(keras.layers.Layer):
         return vectors
 
     def compute_output_spec(self, inputs, training=False):
-        num_tokens = inputs.shape[1] if len(inputs.shape) > 1 else None
-        return keras.KerasTensor((inputs.shape[0], num_tokens, self._dim), dtype="float32")
+        return keras.KerasTensor((*sentence_shape(inputs.shape), self._dim), dtype="float32")
 
     def compute_mask(self, inputs, previous_mask=None):
         return self._mask_layer(inputs)
@@ -137,10 +136,8 @@ def _load(path: Path) -> Any:
 def register_operations(path: str | os.PathLike) -> None:
     """Imports tensorflow-text if a SavedModel has operations that are not in TensorFlow itself."""
     content = saved_model_pb2.SavedModel()
-    try:
+    with contextlib.suppress(OSError, DecodeError):  # TensorFlow reports them
         content.ParseFromString((Path(path) / "saved_model.pb").read_bytes())
-    except (OSError, DecodeError):
-        return  # TensorFlow reports unreadable files when it loads them
     operations = [op for g in content.meta_graphs for op in g.meta_info_def.stripped_op_list.op]
     if not all(hasattr(tf.raw_ops, operation.name) for operation in operations):
         import tensorflow_text  # noqa: F401 - importing it registers its operations

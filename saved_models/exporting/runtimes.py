@@ -25,9 +25,9 @@ class PortableModel:
     The inputs are `char_ids`, int32 (batch, token, char), see `BiLM.char_ids`, or `token_ids`,
     int32 (batch, token), if the biLM has no character CNN; and `lengths`, int32 (batch,), the
     number of tokens of each sentence. Ids after these are ignored. The outputs are `layers`, float
-    (batch, layer, token, output_dim), and `elmo`, `default` … of `Exported`.
+    (batch, layer, token, output_dim), and `elmo`, `default` … of a SavedModel.
 
-    Arguments and errors: see `Exported`. The precision is float32.
+    Arguments and errors: see `export`. The precision is float32.
     """
 
     def __init__(self, source: Any):
@@ -58,13 +58,7 @@ class PortableModel:
 
 
 def write_for_runtime(source: Any, format: str, folder: Path) -> PortableModel:
-    """Writes the file of a format to a folder, and compares its outputs with the live model.
-
-    Raises:
-        ImportError: a package is missing.
-        RuntimeError: the outputs differ from those of the live model.
-        TypeError, ValueError: see `Exported`; or the format is unknown.
-    """
+    """Writes the file of a format to a folder, and compares its outputs with the live model."""
     if format not in FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
     file, write, run, modules = FORMATS[format]

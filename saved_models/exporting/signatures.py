@@ -29,40 +29,9 @@ _PUNCTUATION = r"[\pP\pS]"
 class Exported(tf.train.Checkpoint):
     """A biLM with its mixes, as functions and raw variables that TensorFlow can save.
 
-    `model(strings, training=False)` and all signatures return the same outputs:
-
-    - `word_emb`: float (batch, token, projection_dim), the token encoder's vectors;
-    - `lstm_outputs1` …: float (batch, token, output_dim), the layers of the biLM; output_dim is
-      2 · projection_dim, or projection_dim for a forward language model;
-    - `elmo`: the same shape, the mix of all layers;
-    - `default`: float (batch, output_dim), the mean of `elmo` over the tokens of a sentence, zeros
-      for an empty sentence;
-    - `sequence_len`: int32 (batch,), the number of tokens of each sentence;
-    - if an `Elmo` has several mixes, `elmo_1`, `default_1` … for the further ones. The signatures
-      `mix_0`, `mix_1` … return one mix each, as `elmo` and `default`.
-
-    Args:
-        source: a `BiLM`, for a uniform mix, or an `Elmo`. Dropout is not exported.
-        precision: "float32" or "bfloat16", of matrix products; None for that of the biLM. Outputs
-            and weights are float32.
-        free_characters: whether the signature `char_ids` accepts any number of character ids per
-            token up to the biLM's `max_chars`, the same for all tokens of a request. By default it
-            accepts exactly `max_chars`.
-        tokenizer: has `split_with_offsets`, like the splitters of tensorflow-text; adds the
-            signature `text` for raw text. It also returns `tokens`, string (batch, token) padded
-            with `""`, and their byte offsets `starts` and `ends`, int64 (batch, token).
-
-    Attributes:
-        variables, trainable_variables, regularization_losses: the reusable SavedModel interface.
-        bilm, mixes: the exported layers, in the precision of the export.
-        top_only: whether the mixes only scale the top layer.
-        signatures: the functions by signature name.
-
-    Raises:
-        TypeError: `source` is neither a `BiLM` nor an `Elmo`, or `tokenizer` is not a splitter.
-        ValueError: the precision is unknown, or the biLM is stateful or keeps the boundaries.
-
-    Source: the interface of the ELMo module for TensorFlow Hub.
+    `model(strings, training=False)` and all signatures return the same outputs, see `export`, which
+    also explains the arguments and the errors. `variables`, `trainable_variables` and
+    `regularization_losses` are the reusable SavedModel interface; `signatures` are functions.
     """
 
     def __init__(
@@ -98,18 +67,23 @@ class Exported(tf.train.Checkpoint):
         # Not by assignment: TensorFlow would track and save Keras weights a second time.
         parts = {"bilm": bilm, "mixes": mixes, "top_only": top_only, "signatures": {}}
         vars(self).update(parts, _of_vectors=of_vectors, _tokenizer=tokenizer)
-        for training in (False, True):
-            self.__call__.get_concrete_function(SENTENCES, training=training)
-        self._add_signatures(free_characters)
+        self.__call__.get_concrete_function(SENTENCES, training=True)
+        of_sentences = self.__call__.get_concrete_function(SENTENCES, training=False)
+        self.signatures.update(default=of_sentences, serving_default=of_sentences)
+        self.signatures["tokens"] = self.of_tokens
+        if bilm.config.char_cnn is not None:
+            width = None if free_characters else bilm.char_ids("").shape[-1]
+            spec = tf.TensorSpec((None, None, width), tf.int32, name="char_ids")
+            self.signatures["char_ids"] = tf.function(self._of_char_ids, [spec], autograph=False)
+        if len(mixes) > 1:
+            for index in range(len(mixes)):
+                self.signatures[f"mix_{index}"] = self._of_mix(index)
+        if tokenizer is not None:
+            self.signatures["text"] = tf.function(self._of_text, [SENTENCES], autograph=False)
 
     @tf.function(autograph=False)
     def __call__(self, strings: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """Returns the outputs for sentences, string (batch,), split like `str.split()`."""
-        return self.of_tokens(*token_batch(strings, None))
-
-    @tf.function(input_signature=[SENTENCES], autograph=False)
-    def of_sentences(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signatures `default` and `serving_default`."""
         return self.of_tokens(*token_batch(strings, None))
 
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
@@ -117,37 +91,16 @@ class Exported(tf.train.Checkpoint):
         """The signature `tokens`. Elements beyond the length of a sentence are ignored."""
         return self._outputs(tokens, sequence_len)
 
-    def _add_signatures(self, free_characters: bool) -> None:
-        self.signatures.update(
-            default=self.of_sentences,
-            serving_default=self.of_sentences,
-            tokens=self.of_tokens,
-        )
-        if self.bilm.config.char_cnn is not None:
-            width = self.bilm.char_ids("").shape[-1]
-            self.signatures["char_ids"] = self._of_char_ids(None if free_characters else width)
-        if len(self.mixes) > 1:
-            for index in range(len(self.mixes)):
-                self.signatures[f"mix_{index}"] = self._of_mix(index)
-        if self._tokenizer is not None:
-            self.signatures["text"] = self._of_text()
-
-    def _of_char_ids(self, width: int | None) -> Any:
-        spec = tf.TensorSpec((None, None, width), tf.int32, name="char_ids")
-
-        @tf.function(input_signature=[spec], autograph=False)
-        def of_char_ids(char_ids):
-            # Servers that batch requests pad with copies of the first id; tokens have distinct ids.
-            is_padding = tf.reduce_all(char_ids == char_ids[..., :1], axis=-1)  # (batch, token)
-            real = is_token(char_ids) & ~is_padding
-            return self._outputs(char_ids, row_lengths(real, None))
-
-        return of_char_ids
+    def _of_char_ids(self, char_ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Servers that batch requests pad with copies of the first id; tokens have distinct ids.
+        is_padding = tf.reduce_all(char_ids == char_ids[..., :1], axis=-1)  # (batch, token)
+        real = is_token(char_ids) & ~is_padding
+        return self._outputs(char_ids, row_lengths(real, None))
 
     def _of_mix(self, index: int) -> Any:
         @tf.function(input_signature=[SENTENCES], autograph=False)
         def of_mix(strings):
-            outputs = self.of_sentences(strings)
+            outputs = self(strings)
             mixes = [
                 {name: outputs.pop(_of_index(name, other)) for name in ("elmo", "default")}
                 for other in range(len(self.mixes))
@@ -156,18 +109,11 @@ class Exported(tf.train.Checkpoint):
 
         return of_mix
 
-    def _of_text(self) -> Any:
-        @tf.function(input_signature=[SENTENCES], autograph=False)
-        def of_text(strings):
-            tokens, starts, ends = self._tokenizer.split_with_offsets(strings)
-            lengths = tf.cast(tokens.row_lengths(), tf.int32)
-            padded = with_a_token(tokens.to_tensor(""))
-            offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}
-            offsets = {name: with_a_token(offset) for name, offset in offsets.items()}
-            outputs = self.of_tokens(padded, lengths)
-            return {**outputs, "tokens": padded, **offsets}
-
-        return of_text
+    def _of_text(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
+        parts = self._tokenizer.split_with_offsets(strings)
+        tokens, starts, ends = (with_a_token(part.to_tensor()) for part in parts)
+        outputs = self.of_tokens(tokens, tf.cast(parts[0].row_lengths(), tf.int32))
+        return {**outputs, "tokens": tokens, "starts": starts, "ends": ends}
 
     def _outputs(self, inputs: tf.Tensor, lengths: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs, lengths = checked_inputs(inputs, lengths)
@@ -197,7 +143,7 @@ class Exported(tf.train.Checkpoint):
 def mixed_outputs(
     layers: tf.Tensor, mask: tf.Tensor, mixes: Sequence[ScalarMix], top_only: bool
 ) -> dict[str, tf.Tensor]:
-    """`elmo`, `default` … of `Exported`, from the layers of a biLM and their mask."""
+    """`elmo`, `default` … from the layers of a biLM and their mask."""
     outputs = {}
     for index, mix in enumerate(mixes):
         elmo = mix(layers[:, -1:] if top_only else layers, mask=mask)
@@ -232,16 +178,10 @@ def parts_of(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix],
             f"(of type {type(source).__name__})."
         )
     refuse_adapted(bilm)
-    if bilm.stateful:
-        raise ValueError(
-            "A stateful biLM cannot be exported: a server would mix up the texts of its clients. "
-            "Load it with stateful=False."
-        )
-    if bilm.keep_boundaries:
-        raise ValueError(
-            "A biLM that keeps the boundaries cannot be exported: `sequence_len` does not count "
-            "them. Load it with keep_boundaries=False."
-        )
+    for option in ("stateful", "keep_boundaries"):
+        if getattr(bilm, option):
+            message = f"A biLM with {option}=True cannot be exported. Load it with {option}=False."
+            raise ValueError(message)
     if precision not in (None, bilm.compute_dtype):
         bilm = copied_bilm(bilm, PRECISIONS[precision])
     num_layers = 1 if top_only else bilm.config.lstm.num_layers + 1

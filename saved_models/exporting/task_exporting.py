@@ -40,12 +40,11 @@ def export_task(
     overwrite: bool = False,
     check: bool = True,
 ) -> str:
-    """Writes `directory/<version>/`, a SavedModel with the signatures of `ExportedTask`.
+    """Writes `directory/<version>/`, a SavedModel; docs/guides/tasks.md lists its signatures.
 
-    The SavedModel includes the biLM: it maps strings to labels and probabilities. It is loaded in
-    Python and in a session, as a server does, and compared with the live model; the folder appears
-    only if they agree. `assets/labels.txt` contains the labels, and `assets/options.json` the code
-    of the tokenizer, with which the embedded server reads raw text.
+    The SavedModel includes the biLM: it maps strings to labels and probabilities. It is compared
+    with the live model as by `export`. `assets/labels.txt` contains the labels, and
+    `assets/options.json` the code of the tokenizer, with which the embedded server reads raw text.
 
     Args:
         model: a `TaskModel`, an `Ensemble` or a `PropositionTagger`.
@@ -78,23 +77,8 @@ def export_task(
 class ExportedTask(tf.train.Checkpoint):
     """A task model as functions and raw variables that TensorFlow can save.
 
-    `serving_default` and `default` take `strings` (batch,), sentences that are split like
-    `str.split()`. `tokens` takes `tokens` (batch, token) padded with `""`, and `sequence_len`
-    (batch,). A model of two texts takes both in one string, separated by a tab, or separately by
-    the signature `pair`, such as `premise` and `hypothesis`. A string for an `SRLTagger` begins
-    with the index of the predicate, from 0; the signature `roles` takes it separately. A string for
-    a `CoreferenceModel` is a document with one sentence per line. A tagger of words with a
-    tokenizer has only the signature of `_of_words`. The outputs are those of
-    `TaskModel.predictions`; outputs of documents are padded with -1. For a
-    `PropositionTagger`, the signature `propositions` takes plain sentences and has the outputs of
-    its `predictions`; the others are those of its `SRLTagger`.
-
-    Args:
-        model: a `TaskModel`, an `Ensemble` or a `PropositionTagger`.
-
-    Attributes:
-        signatures: the functions by signature name.
-        examples: inputs of each signature, for verification.
+    `signatures` are the functions by signature name, `examples` the inputs of each one in
+    verification. The outputs are those of `TaskModel.predictions`.
     """
 
     def __init__(self, model: TaskModel | Ensemble | PropositionTagger):
@@ -136,7 +120,7 @@ class ExportedTask(tf.train.Checkpoint):
 
 class _Signature(NamedTuple):
     function: Any
-    examples: dict[str, tf.Tensor]  # its inputs in verification
+    examples: dict[str, tf.Tensor]
 
 
 def _of_strings(function: Any, examples: Sequence[str]) -> _Signature:

@@ -25,12 +25,7 @@ TOLERANCES = {"float32": 1e-5, "bfloat16": 0.05}
 
 
 def verify(path: str | os.PathLike, exported: Exported) -> None:
-    """Compares a SavedModel with the live model.
-
-    The SavedModel is loaded in Python and in a session, as a server does; all signatures must
-    return the outputs of the live model. The files must contain each weight once, and all trainable
-    weights must have gradients.
-    """
+    """Compares all signatures of a SavedModel with the live model, and checks its weights."""
     inputs = {name: {"strings": tf.constant(EXAMPLES)} for name in exported.signatures}
     inputs["tokens"] = token_inputs()
     if "char_ids" in inputs:
@@ -49,12 +44,9 @@ def compare_signatures(
     inputs: Mapping[str, Mapping[str, tf.Tensor]],
     tolerance: float,
 ) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
-    """Compares the outputs of all signatures of a SavedModel, loaded in Python and in a session.
+    """Compares the outputs of a SavedModel, loaded in Python and in a session, for all `inputs`.
 
-    `signatures` are those of the live model, `inputs` those of each signature.
-
-    Returns:
-        The model loaded in Python, and the outputs of the live model.
+    Returns the model loaded in Python, and the outputs of the live model.
     """
     expected = {
         name: {key: value.numpy() for key, value in signatures[name](**arguments).items()}

@@ -38,16 +38,10 @@ def test_an_exported_mix_equals_the_reference_after_later_changes(bilm, kind, sh
     assert (exported.mixes[0].layer_weights.value.ref() in trained) == (kind != "average")
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("stateful", r"stateful biLM cannot be exported.*stateful=False"),
-        ("keep_boundaries", r"keeps the boundaries cannot be.*keep_boundaries=False"),
-    ],
-)
-def test_a_stateful_bilm_or_one_with_boundaries_is_refused(fresh_bilm, option, message):
+@pytest.mark.parametrize("option", ["stateful", "keep_boundaries"])
+def test_a_stateful_bilm_or_one_with_boundaries_is_refused(fresh_bilm, option):
     bilm = fresh_bilm(**{option: True})
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"{option}=True cannot be exported.*{option}=False"):
         Exported(bilm)
     with pytest.raises(ValueError, match=f"{option}=False"):
         Exported(Elmo(bilm))
