@@ -14,7 +14,7 @@ from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.portability import is_portable, require_tensorflow
 from elmo_tf.text.characters import string_tensor
-from elmo_tf.text.inputs import checked_inputs, is_token
+from elmo_tf.text.inputs import checked_inputs, is_token, token_batch
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -110,9 +110,7 @@ class BiLM(keras.Model):
         self._carried = None
         if stateful:
             require_tensorflow("`stateful`")
-            self._carried = CarriedStates(
-                lstm.num_layers, lstm.state_sizes, config.num_directions, self.compute_dtype
-            )
+            self._carried = CarriedStates(config, self.compute_dtype)
         # The weights do not depend on the input shape, and checkpoints are loaded into them.
         self.build((None, None))
 
@@ -254,20 +252,17 @@ class BiLM(keras.Model):
 
     def initial_states(self, batch_size: Any) -> list[list[list[Any]]]:
         """Initial states of a batch: for each direction, for each layer, `[h, c]`."""
-        return self._states_of(ops.convert_to_tensor(self.initial_state), batch_size)
-
-    def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
-        """Zero states: for each direction, for each layer, `[h, c]`."""
-        return self._states_of(ops.zeros(self.initial_state.shape), batch_size)
-
-    def _states_of(self, state: Any, batch_size: Any) -> list[list[list[Any]]]:
-        state = ops.cast(state, self.compute_dtype)
+        state = ops.cast(self.initial_state, self.compute_dtype)
         state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
         width = self.config.lstm.projection_dim
         return [
             [[layer[:, :width], layer[:, width:]] for layer in ops.unstack(stack)]
             for stack in ops.unstack(state)
         ]
+
+    def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
+        """Zero states: for each direction, for each layer, `[h, c]`."""
+        return keras.tree.map_structure(ops.zeros_like, self.initial_states(batch_size))
 
     def boundary_states(self, boundaries: Any) -> list[Any]:
         """The states of one row after the boundary before it; see `boundary_embeddings`."""
@@ -296,7 +291,13 @@ class BiLM(keras.Model):
 
     def ids(self, inputs: Any) -> tf.Tensor:
         """Converts strings to the ids that a call also takes; see `Elmo.preprocess`."""
-        return token_ids.ids_of_batch(inputs, self._ids)
+        inputs, lengths = checked_inputs(inputs, None)
+        if inputs.dtype != tf.string:
+            return inputs
+        tokens, _ = token_batch(inputs, lengths)
+        ids = self._ids.of_strings(tf.reshape(tokens, (-1,)))
+        shape = tf.concat([tf.shape(tokens), ids.shape[1:]], axis=0)
+        return tf.ensure_shape(tf.reshape(ids, shape), [*tokens.shape, *ids.shape[1:]])
 
     def token_embeddings(self, tokens: Any) -> Any:
         """Encodes tokens without context: the vectors below the LSTMs.

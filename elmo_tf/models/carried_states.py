@@ -4,21 +4,23 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from elmo_tf.config import BiLMConfig
+
 # For each direction, for each layer: h and c.
 States = Sequence[Sequence[Sequence[tf.Tensor]]]
 
 
 class CarriedStates:
-    """The last `[h, c]` of every batch row of a stateful biLM; `sizes` are their widths."""
+    """The last `[h, c]` of every batch row of a stateful biLM."""
 
-    def __init__(self, num_layers: int, sizes: Sequence[int], num_directions: int, dtype: str):
+    def __init__(self, config: BiLMConfig, dtype: str):
         def empty(size: int) -> tf.Variable:
             shape = tf.TensorShape((None, size))
             return tf.Variable(tf.zeros((0, size), dtype), shape=shape, trainable=False)
 
         self._variables = [
-            [[empty(size) for size in sizes] for _ in range(num_layers)]
-            for _ in range(num_directions)
+            [list(map(empty, config.lstm.state_sizes)) for _ in range(config.lstm.num_layers)]
+            for _ in range(config.num_directions)
         ]
 
     def read(self, initial: States) -> States:

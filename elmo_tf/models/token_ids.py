@@ -4,8 +4,6 @@ The encoder's vectors are a list: no token, `<S>`, `</S>`, then the distinct tok
 is its place in this list.
 """
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 from keras import ops
@@ -14,7 +12,7 @@ from elmo_tf.config import BiLMConfig, CharCNNConfig
 from elmo_tf.layers.char_cnn import cut_characters
 from elmo_tf.portability import is_portable
 from elmo_tf.text.characters import BYTES, Spelling
-from elmo_tf.text.inputs import checked, checked_inputs, count_tokens, is_token, token_batch
+from elmo_tf.text.inputs import checked, count_tokens, is_token, token_batch
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 from elmo_tf.text.windows import boundary_or
@@ -170,21 +168,6 @@ def distinct_rows(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     with tf.device("CPU:0"):  # GPUs have no kernel for more than one axis
         unique = tf.raw_ops.UniqueV2(x=ids, axis=[0])
     return tf.ensure_shape(unique.y, (None, *ids.shape[1:])), unique.idx
-
-
-def ids_of_batch(inputs: Any, ids: CharacterIds | TokenIds) -> tf.Tensor:
-    """Converts sentences or tokens, as a call of a `BiLM` takes them, to ids that it also takes.
-
-    Returns int32 (batch, token, width), or (batch, token) without a character CNN.
-    """
-    inputs, lengths = checked_inputs(inputs, None)
-    if inputs.dtype != tf.string:
-        return inputs
-    tokens, _ = token_batch(inputs, lengths)
-    flat = ids.of_strings(tf.reshape(tokens, (-1,)))
-    width = flat.shape[1:]
-    flat = tf.reshape(flat, tf.concat([tf.shape(tokens), width], axis=0))
-    return tf.ensure_shape(flat, tokens.shape.concatenate(width))
 
 
 def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

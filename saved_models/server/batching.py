@@ -66,9 +66,7 @@ class Limits:
         A TensorProto may hold one value for a tensor of any size, so that a small message could
         fill the memory. The last of `strings` is repeated if there are too few.
         """
-        element_size = 16 if dtype == tf.string.as_datatype_enum else 1
-        with contextlib.suppress(TypeError):  # an unknown type is rejected later
-            element_size = max(element_size, tf.as_dtype(dtype).size)
+        element_size = 16 if dtype == tf.string.as_datatype_enum else tf.as_dtype(dtype).size
         # An empty axis counts as 1, because the other axes cost time even without rows.
         num_elements = math.prod(max(1, size) for size in shape)
         num_bytes = num_elements * element_size
@@ -203,13 +201,10 @@ class Batcher:
         with self._lock:
             batch = self._take()
         calls = [call for call in batch if call.arrays.set_running_or_notify_cancel()]
-        if len(calls) > 1:
-            try:
-                results = self._run_together(calls)
-            except Exception:  # only invalid calls fail
-                results = []
-            for call, arrays in zip(calls, results, strict=False):
-                call.arrays.set_result(arrays)
+        with contextlib.suppress(Exception):  # only invalid calls fail, below
+            if len(calls) > 1:
+                for call, arrays in zip(calls, self._run_together(calls), strict=True):
+                    call.arrays.set_result(arrays)
         for call in calls:
             if not call.arrays.done():
                 try:

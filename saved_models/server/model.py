@@ -68,8 +68,7 @@ class ServedModel:
         )
         self._directory = directory
         self._current: LoadedVersion | None = None
-        self._num_users: dict[LoadedVersion, int] = {}  # running requests, and being `_current`
-        self._lock = threading.Lock()  # guards the above
+        self._lock = threading.Lock()  # guards it, and the numbers of users of versions
         # The number and the last change of a newest version that cannot be loaded.
         self._failed: tuple[int, float] | None = None
         self._stopped = threading.Event()
@@ -124,7 +123,7 @@ class ServedModel:
             if spec.WhichOneof("version_choice") and spec.version.value != version.number:
                 message = f"Only the newest version of {self.name}, {version.number}, is served."
                 raise not_found(message)
-            self._num_users[version] += 1
+            version.num_users += 1
         try:
             yield version
         finally:
@@ -176,17 +175,14 @@ class ServedModel:
     def _replace(self, new: "LoadedVersion | None") -> None:
         with self._lock:
             old, self._current = self._current, new
-            if new is not None:
-                self._num_users[new] = 1
         if old is not None:
             self._release(old)
 
     def _release(self, version: "LoadedVersion") -> None:
         with self._lock:
-            self._num_users[version] -= 1
-            if self._num_users[version]:
+            version.num_users -= 1
+            if version.num_users:
                 return
-            del self._num_users[version]
         version.close()
         logging.info("Unloaded %s, version %d.", self.name, version.number)
 
@@ -196,6 +192,7 @@ class LoadedVersion:
 
     def __init__(self, number: int, path: Path, limits: Limits):
         self.number = number
+        self.num_users = 1  # running requests, and being the newest version
         self._limits = _NO_LIMITS
         # On two cores, splitting short operations costs more than it saves.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
@@ -304,11 +301,11 @@ def array_of(alias: str, proto: tensor_pb2.TensorProto, limits: Limits) -> np.nd
     """Decodes a tensor of a request."""
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if not proto.tensor_shape.unknown_rank and min(shape, default=0) >= 0:
-        limits.check_size(alias, proto.dtype, shape, proto.string_val)
-        if proto.dtype == tf.string.as_datatype_enum and not proto.string_val:
-            return np.full(shape, b"", object)  # `make_ndarray` would return `str`
         # KeyError: a type without values. OverflowError: a number outside the range of its type.
         with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
+            limits.check_size(alias, proto.dtype, shape, proto.string_val)
+            if proto.dtype == tf.string.as_datatype_enum and not proto.string_val:
+                return np.full(shape, b"", object)  # `make_ndarray` would return `str`
             return tf.make_ndarray(proto)
     raise invalid(f"{alias} is not a valid tensor.")
 

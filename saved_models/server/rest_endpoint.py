@@ -227,12 +227,15 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise invalid(f"The body is not JSON: {error}") from error
     if not isinstance(document, dict) or ("instances" in document) == ("inputs" in document):
-        found = reprlib.repr(document)
-        raise invalid(f"Expected a JSON object with 'instances' or 'inputs', but got {found}")
+        raise _unexpected("a JSON object with 'instances' or 'inputs'", document)
     for key, kind, text in (("signature_name", str, "string"), ("output_filter", list, "list")):
         if not isinstance(value := document.get(key, kind()), kind):
-            raise invalid(f"'{key}' must be a {text}, not {reprlib.repr(value)}")
+            raise _unexpected(f"'{key}' to be a {text}", value)
     return document
+
+
+def _unexpected(expected: str, value: Any) -> tf.errors.OpError:
+    return invalid(f"Expected {expected}, but got {reprlib.repr(value)}")
 
 
 def _input_arrays(
@@ -244,7 +247,7 @@ def _input_arrays(
     else:
         rows = document["instances"]
         if not isinstance(rows, list) or not rows:
-            raise invalid(f"Expected 'instances' to be a list of rows: {reprlib.repr(rows)}")
+            raise _unexpected("'instances' to be a list of rows", rows)
         for name, info in infos.items():
             limits.check_size(name, info.dtype, [len(rows)])
         rows = [_named(row, infos, f"row {i} of 'instances'") for i, row in enumerate(rows)]
@@ -273,18 +276,14 @@ def _named(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
             return dict.fromkeys(names, value)
     elif set(value) == set(names):
         return value
-    found = reprlib.repr(value)
-    raise invalid(f"Expected {where} to be an object with {sorted(names)}, but got {found}")
+    raise _unexpected(f"{where} to be an object with {sorted(names)}", value)
 
 
 def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limits) -> np.ndarray:
     dtype, rank = tf.as_dtype(info.dtype), tf.TensorShape(info.tensor_shape).rank
     values = np.array(value, object)
     if rank not in (None, values.ndim):
-        raise invalid(
-            f"Expected {name} to have {rank} axes with lists of equal lengths, but got "
-            f"{values.ndim}: {reprlib.repr(value)}"
-        )
+        raise _unexpected(f"{name} to have {rank} axes with lists of equal lengths", value)
     limits.check_size(name, info.dtype, values.shape)
     kind, scalars = dtype.name, values.ravel().tolist()
     try:
@@ -296,7 +295,7 @@ def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limit
             scalars = TypeAdapter(list[scalar_type]).validate_python(scalars, strict=True)
         return np.array(scalars, dtype.as_numpy_dtype).reshape(values.shape)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise invalid(f"Expected {name} to hold {kind}, but got {reprlib.repr(value)}") from error
+        raise _unexpected(f"{name} to hold {kind}", value) from error
 
 
 def _bytes(value: Any) -> bytes:

@@ -90,15 +90,6 @@ def test_batches_of_blank_texts_train_without_nan(bilm):
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
-def test_the_mask_reaches_the_layers_above(bilm):
-    inputs = keras.Input((None,), dtype="string")
-    lstm = keras.layers.LSTM(3)
-    model = keras.Model(inputs, lstm(Elmo(bilm)(inputs)))
-    wider = tf.pad(TOKENS, [[0, 0], [0, 4]])
-
-    np.testing.assert_allclose(model(wider), model(TOKENS), atol=1e-6)
-
-
 @pytest.mark.parametrize("inputs", [np.array(SENTENCES), TOKENS])
 def test_a_sequential_model_needs_no_input_layer(bilm, keras_round_trip, inputs):
     lstm = keras.layers.LSTM(3)

@@ -13,7 +13,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
-from unittest import mock
 
 import grpc
 import pytest
@@ -21,14 +20,12 @@ import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-from elmo_tf.commands.serve import serve as serve_command
 from elmo_tf.saved_models.server import rest_endpoint
 from elmo_tf.saved_models.server.model import LoadedVersion
 from elmo_tf.saved_models.server.server import serve
 from serving_requests import (
     assert_bad,
     free_port,
-    outputs_over_rest,
     predict,
     predict_request,
     predict_rest,
@@ -64,24 +61,6 @@ def connected(server):
 
 def assert_free(port):
     socket.create_server(("127.0.0.1", port)).close()
-
-
-def test_requests_in_parallel_get_their_own_answers(server):
-    def ask_and_check(thread):
-        for size in range(1, 16):
-            sentences = ["x" * (thread + 1) + " " + "y" * size] * (1 + size % 3)
-            if thread % 2:
-                vectors = outputs_over_rest(server, sentences)["word_emb"]
-            else:
-                answer = predict(channel, {"strings": tf.make_tensor_proto(sentences)})
-                vectors = tf.make_ndarray(answer.outputs["word_emb"])
-            assert vectors[:, :, 0].tolist() == [[thread + 1, size]] * len(sentences)
-
-    with (
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-        ThreadPoolExecutor(8) as pool,
-    ):
-        list(pool.map(ask_and_check, range(8)))
 
 
 def test_health_watchers_learn_of_a_stop_and_do_not_delay_it(model_directory, slow_predictions):
@@ -256,44 +235,6 @@ def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directo
         assert predict(channel, {"strings": tf.make_tensor_proto(["last"])})
     assert [b"a"] not in computed
     assert len(computed) == 2
-
-
-def test_serve_ends_on_a_signal_that_another_thread_receives(monkeypatch):
-    server = mock.Mock(port=1, rest_port=2)
-    monkeypatch.setattr("elmo_tf.saved_models.server.server.serve", lambda *_, **options: server)
-    monkeypatch.setattr("elmo_tf.commands.serve._end_after", mock.Mock())
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    kill = threading.Timer(0.2, lambda: signal.pthread_kill(kill.ident, signal.SIGTERM))
-    kill.start()
-    serve_command("exported")
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    server.stop.assert_called_once_with(30.0)
-
-
-STARTS = """
-import multiprocessing, random, time
-import elmo_tf.saved_models.server.server
-from elmo_tf import cli
-
-fork = multiprocessing.get_context("fork")
-for _ in range(34):
-    processes = [fork.Process(target=cli.run) for _ in range(6)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        time.sleep(random.uniform(0, 1))
-        process.terminate()
-    for process in processes:
-        process.join(60)
-        assert process.exitcode in (0, -15)
-"""
-
-
-@pytest.mark.slow
-def test_200_servers_end_on_sigterm(model_directory):
-    options = "serve", model_directory, "--port=0", "--rest-port=0", "--grace=2"
-    subprocess.run([sys.executable, "-c", STARTS, *options], timeout=900, check=True)
 
 
 def test_the_process_ends_while_the_model_still_computes():

@@ -24,12 +24,8 @@ from serving_requests import predict_request
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 OK, INVALID, NOT_FOUND = StatusCode.OK, StatusCode.INVALID_ARGUMENT, StatusCode.NOT_FOUND
-REFUSED = {INVALID, NOT_FOUND, StatusCode.FAILED_PRECONDITION}
-REST_PATH = "/v1/models/elmo:predict"
 TOKENS = {"tokens": [["a", "bb"], ["c", ""]], "sequence_len": [2, 1]}
 NUMBERS = st.sampled_from((-(2**63), -(2**31), -1, 0, 2, 2**31 - 1, 2**63 - 1))
-NAMES = st.sampled_from((" ", "\0", "\n", "../1", "%s", "elmo\0", "ELMO", "é" * 50, "__saved"))
-PIECES = (b"\xff", b"\xed\xa0\x80", b"\0", b"\xe2\x80", "\N{EM SPACE}".encode(), b" ", b"a")
 JSON_VALUES = st.sampled_from(
     [
         *(None, True, 0, -1, 1e308, float("nan"), float("inf"), 2**63, 10**300, "", "a", "\0"),
@@ -99,11 +95,12 @@ def server(exported_bilm):
         process.kill()
 
 
-def plain(sentences=(b"a bb", b"c"), outputs=("elmo", "sequence_len"), dims=None, **spec):
+def plain(sentences=(b"a bb", b"c"), dims=None, **spec):
     """An ordinary prediction request, or one with other sizes in its shape."""
     strings = tf.make_tensor_proto(np.array(sentences, object), tf.string)
     if dims is not None:
         strings.tensor_shape.CopyFrom(type(strings.tensor_shape)(dim=[{"size": n} for n in dims]))
+    outputs = "elmo", "sequence_len"
     return predict_request({"strings": strings}, outputs, **spec).SerializeToString()
 
 
@@ -112,13 +109,9 @@ def of_inputs(signature, **inputs):
     return predict_request(protos, signature=signature).SerializeToString()
 
 
-def sent(method, path, body=b"", version="HTTP/1.1", **headers):
-    lines = [f"{name}: {value}" for name, value in {"Host": "localhost", **headers}.items()]
-    return "\r\n".join([f"{method} {path} {version}", *lines, "", ""]).encode("latin-1") + body
-
-
-def posted(body, path=REST_PATH, **headers):
-    return sent("POST", path, body, **{"Content-Length": len(body), **headers})
+def posted(body, path="/v1/models/elmo:predict"):
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode("latin-1") + body
 
 
 def posted_json(document):
@@ -145,26 +138,10 @@ PROTOS = [
             of_inputs("tokens", tokens=[[b"a", b"bb"], [b"dd", b""]], sequence_len=[2, 1]),
             of_inputs("char_ids", char_ids=np.ones((1, 2, 14), np.int32)),
         ),
-        {OK, *REFUSED},
+        {OK, INVALID, NOT_FOUND, StatusCode.FAILED_PRECONDITION},
     ),
-    (
-        st.builds(
-            lambda key, name: plain(**{key: name}),
-            st.sampled_from(("name", "version_label", "signature")),
-            NAMES,
-        ),
-        REFUSED,
-    ),
-    (NAMES.map(lambda name: plain(outputs=["elmo", name])), REFUSED),
-    (NAMES.map(lambda name: of_inputs("tokens", **{name: 1})), REFUSED),
-    (NUMBERS.map(lambda number: plain(version={"value": number})), REFUSED),
     (st.lists(NUMBERS, max_size=3).map(lambda dims: plain(dims=dims)), {OK, INVALID}),
-    (
-        st.lists(st.sampled_from(PIECES) | st.binary(max_size=9), max_size=30).map(
-            lambda pieces: plain([b"".join(pieces)])
-        ),
-        {OK},
-    ),
+    (st.binary(max_size=99).map(lambda text: plain([text])), {OK}),
 ]
 HTTP = [
     (
@@ -185,7 +162,6 @@ HTTP = [
         {200, 400},
     ),
     (PATHS.map(lambda path: posted(b"{}", path)), {400, 404, 405}),
-    (PATHS.map(lambda path: sent("GET", path)), {400, 404}),
 ]
 LARGE_PROTOS = [
     (lambda size: plain([b"\xff" * (size // 4), b"a"]), {OK}),
