@@ -28,6 +28,7 @@ CHAR_IDS = char_ids(TOKENS, 14)
 IDS = np.array([[3, 7, 3], [1, 0, 0]], np.int32)
 FLOATS = np.random.default_rng(1).normal(2, 3, (2, 3, 5, 4)).astype(np.float32)
 CNN = {"filters": [[1, 2], [2, 4], [3, 7]], "embedding_dim": 5, "activation": "tanh"}
+CNN_CONFIG = {**CNN, "num_highway": 2, "max_chars": 14, "lexicon": None}
 # First, following and last tags.
 CONSTRAINTS = [[True, False, True], [[True] * 3, [False, False, True], [True] * 3], [True] * 3]
 WORDS = {"words": ["katze", "die"], "dim": 3, "lowercase": True}
@@ -40,8 +41,8 @@ LAYERS = {
     "HighwayStack": (HighwayStack, {"num_layers": 3}, VECTORS),
     "ScalarMix": (ScalarMix, {"l2": 0.3, "layer_norm": False, "average": False}, FLOATS),
     "ScalarMix, layer_norm": (ScalarMix, {"l2": 0.3, "layer_norm": True}, FLOATS),
-    "TokenEncoder": (TokenEncoder, {**CNN, "num_highway": 2, "projection_dim": 6}, CHAR_IDS),
-    "no projection": (TokenEncoder, {**CNN, "num_highway": 2, "projection_dim": 13}, CHAR_IDS),
+    "TokenEncoder": (TokenEncoder, {"config": CNN_CONFIG, "projection_dim": 6}, CHAR_IDS),
+    "no projection": (TokenEncoder, {"config": CNN_CONFIG, "projection_dim": 13}, CHAR_IDS),
     "TokenEmbedding": (TokenEmbedding, {"num_tokens": 7, "embedding_dim": 3}, IDS),
     "MeanOverTokens": (MeanOverTokens, {}, VECTORS),
     "ProjectedLSTM": (ProjectedLSTM, LSTM, VECTORS),
@@ -64,7 +65,7 @@ REFUSED = [
     (ProjectedLSTMCell, {"units": 4, "cell_clip": 0}, r"`cell_clip` must be above 0 or None"),
     (CharCNN, {"filters": [[0, 2]]}, r"pairs \(width, count\) of positive integers"),
     (CharCNN, {"activation": "selu"}, "`activation` must be relu or tanh. Received: 'selu'"),
-    (TokenEncoder, {"projection_dim": 0}, "a positive integer. Received: units=0"),
+    (TokenEncoder, {"config": {}, "projection_dim": 0}, "a positive integer. Received: units=0"),
     (CellRNN, {"units": 3, "cell": "lstm"}, "`cell` must be one of gru"),
 ]
 

@@ -94,10 +94,7 @@ class BiLM(keras.Model):
         lstm, cnn = config.lstm, config.char_cnn
         dim, policy = lstm.projection_dim, self.dtype_policy
         if cnn is not None:
-            shape = (cnn.filters, cnn.embedding_dim, cnn.num_highway, cnn.activation, dim)
-            self.token_encoder = TokenEncoder(
-                *shape, lexicon=cnn.lexicon, dtype=policy, name="token_encoder"
-            )
+            self.token_encoder = TokenEncoder(cnn, dim, dtype=policy, name="token_encoder")
         else:
             self.token_encoder = TokenEmbedding(
                 config.num_tokens, dim, dtype=policy, name="token_embedding"

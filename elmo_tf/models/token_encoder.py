@@ -1,6 +1,8 @@
 """char ids ─► TokenEncoder ─► one vector per token, independent of its context."""
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -15,51 +17,41 @@ from elmo_tf.layers.weights import table_normal, take_entries
 class TokenEncoder(keras.layers.Layer):
     """Encodes the characters of tokens: CharCNN, HighwayStack, and a projection.
 
-    The projection is left out if the character CNN already has `projection_dim` features.
-
-    With a `lexicon`, the projection reads `[word embedding; highway output]`, and is never left
-    out.
+    The projection is left out if the character CNN already has `projection_dim` features. With a
+    lexicon, it reads `[word embedding; highway output]`, and is never left out.
 
     Args:
-        filters, embedding_dim, activation: see `CharCNN`.
-        num_highway: see `HighwayStack`.
-        projection_dim: int >= 1. Width of a token vector. Defaults to 512.
-        lexicon: a `LexiconConfig`, or its fields as a dict. Defaults to None: bytes.
+        config: a `CharCNNConfig`, or its fields as a dict.
+        projection_dim: int >= 1. Width of a token vector.
 
     Call arguments:
         char_ids: int (…, char), see `elmo_tf.char_ids`. If the lexicon has words, the first column
             is the id of the word.
 
     Returns:
-        float (…, projection_dim). The mask is False where all ids of a token are 0.
+        float (…, projection_dim).
 
     Raises:
-        ValueError: an argument is out of range, the ids are not integers, or there are fewer chars
-            than the widest filter has.
+        ValueError: `projection_dim` is out of range, the ids are not integers, or there are fewer
+            chars than the widest filter has.
 
     Source: Peters et al. 2018, section 3.4; Che et al. 2018 for words.
     """
 
-    def __init__(
-        self,
-        filters=CharCNNConfig.filters,
-        embedding_dim: int = CharCNNConfig.embedding_dim,
-        num_highway: int = CharCNNConfig.num_highway,
-        activation: str = CharCNNConfig.activation,
-        projection_dim: int = 512,
-        lexicon: LexiconConfig | Mapping[str, int] | None = None,
-        **kwargs,
-    ):
+    def __init__(self, config: CharCNNConfig | Mapping[str, Any], projection_dim: int, **kwargs):
         super().__init__(**kwargs)
+        if isinstance(config, Mapping):
+            lexicon = config.get("lexicon")
+            config = CharCNNConfig(**{**config, "lexicon": lexicon and LexiconConfig(**lexicon)})
+        self.config = config
         self.projection_dim = projection_dim
-        self.lexicon = LexiconConfig(**lexicon) if isinstance(lexicon, Mapping) else lexicon
+        self.lexicon = config.lexicon
         dtype = self.dtype_policy
         count = NUM_CHARACTERS if self.lexicon is None else self.lexicon.num_characters
-        self.char_cnn = CharCNN(
-            filters, embedding_dim, activation, count, dtype=dtype, name="char_cnn"
-        )
-        self.highway = HighwayStack(num_highway, dtype=dtype, name="highway")
-        width = sum(count for _, count in self.char_cnn.filters)
+        shape = config.filters, config.embedding_dim, config.activation, count
+        self.char_cnn = CharCNN(*shape, dtype=dtype, name="char_cnn")
+        self.highway = HighwayStack(config.num_highway, dtype=dtype, name="highway")
+        width = self.char_cnn.num_features
         self.word_embedding = None
         if self.lexicon is not None and self.lexicon.num_words:
             self.word_embedding = TokenEmbedding(
@@ -74,7 +66,6 @@ class TokenEncoder(keras.layers.Layer):
                 dtype=dtype,
                 name="projection",
             )
-        self.supports_masking = True
 
     def build(self, input_shape):
         if self.word_embedding is not None and input_shape[-1] is not None:
@@ -97,21 +88,10 @@ class TokenEncoder(keras.layers.Layer):
             features = ops.concatenate([words, features], axis=-1)
         return features if self.projection is None else self.projection(features)
 
-    def compute_mask(self, char_ids, previous_mask=None):
-        return self.char_cnn.compute_mask(char_ids)
-
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.projection_dim)
-
     def get_config(self):
-        char_cnn = self.char_cnn.get_config()
-        return {
-            **super().get_config(),
-            **{name: char_cnn[name] for name in ("filters", "embedding_dim", "activation")},
-            "num_highway": self.highway.num_layers,
-            "projection_dim": self.projection_dim,
-            "lexicon": None if self.lexicon is None else vars(self.lexicon),
-        }
+        filters = list(map(list, self.config.filters))
+        config = {**dataclasses.asdict(self.config), "filters": filters}
+        return {**super().get_config(), "config": config, "projection_dim": self.projection_dim}
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -119,29 +99,22 @@ class TokenEmbedding(keras.layers.Layer):
     """Looks up the vector of each token in an embedding table, for a biLM without a character CNN.
 
     Args:
-        num_tokens: int >= 1.
-        embedding_dim: int >= 1.
+        num_tokens: int. Rows of the table.
+        embedding_dim: int.
 
     Call arguments:
         token_ids: int (…). 0 is padding; id `v` of the vocabulary is `v + 1`.
 
     Returns:
-        float (…, embedding_dim), zeros for id 0. The mask is False for id 0.
-
-    Raises:
-        ValueError: an argument is below 1.
+        float (…, embedding_dim), zeros for id 0.
 
     Source: the token-embedding files of the original.
     """
 
     def __init__(self, num_tokens: int, embedding_dim: int, **kwargs):
         super().__init__(**kwargs)
-        for name, value in (("num_tokens", num_tokens), ("embedding_dim", embedding_dim)):
-            if value < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {value}")
         self.num_tokens = num_tokens
         self.embedding_dim = embedding_dim
-        self.supports_masking = True
 
     def build(self, input_shape):
         self.embedding = self.add_weight(
@@ -157,12 +130,6 @@ class TokenEmbedding(keras.layers.Layer):
         vectors = ops.cast(vectors, self.compute_dtype)
         real = ops.expand_dims(ops.not_equal(token_ids, 0), -1)
         return ops.where(real, vectors, ops.zeros_like(vectors))
-
-    def compute_mask(self, token_ids, previous_mask=None):
-        return ops.not_equal(token_ids, 0)
-
-    def compute_output_shape(self, input_shape):
-        return (*input_shape, self.embedding_dim)
 
     def get_config(self):
         return {

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from elmo_tf import char_ids
+from elmo_tf import CharCNNConfig, char_ids
 from elmo_tf.layers.char_cnn import cut_characters
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 
 
 def test_weights_are_initialized_as_in_the_original():
-    encoder = TokenEncoder([[1, 400]], 5, num_highway=0, projection_dim=300)
+    encoder = TokenEncoder(CharCNNConfig(((1, 400),), 5, num_highway=0), projection_dim=300)
     encoder.build((None, 9))
     embedding = TokenEmbedding(5000, 25)  # its rows have length one
     embedding.build((None,))
