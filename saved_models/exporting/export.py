@@ -101,8 +101,7 @@ def export(
     """
     require_tensorflow("Export")
     warmup = list(token_lists(warmup, "warmup"))
-    if isinstance(bilm_or_elmo, Elmo):
-        warn_of_layer_norm(bilm_or_elmo)
+    warn_of_layer_norm(bilm_or_elmo)
     has_precision = precision not in (None, "float32")
     if format is not None and (has_precision or free_characters or tokenizer or warmup):
         message = "`precision`, `free_characters`, `tokenizer` and `warmup` are for SavedModels, "
@@ -131,9 +130,9 @@ def _write_assets(bilm: BiLM, vocabulary: Vocabulary | None, folder: Path) -> No
         bilm.lexicon.save(folder)
 
 
-def warn_of_layer_norm(elmo: Elmo) -> None:
-    """Warns if the outputs of an exported model depend on the batch."""
-    if elmo.layer_norm:
+def warn_of_layer_norm(source: Any) -> None:
+    """Warns if `source` is an `Elmo` whose outputs depend on the batch."""
+    if isinstance(source, Elmo) and source.layer_norm:
         logging.warning(
             "This Elmo normalizes each layer over the batch (layer_norm=True): the vectors of the "
             "exported model for a sentence depend on the other sentences of the batch."
@@ -144,12 +143,7 @@ def warn_of_layer_norm(elmo: Elmo) -> None:
 def new_version(
     directory: str | os.PathLike, version: Any, overwrite: bool
 ) -> Iterator[tuple[Path, Path]]:
-    """Yields a temporary folder for a version, and its final path, where it is moved on success.
-
-    Raises:
-        FileExistsError: the version exists and `overwrite` is false.
-        ValueError: `version` is not an integer of at least 0, or TensorFlow cannot write there.
-    """
+    """Yields a temporary folder for a version, and its final path, where it is moved on success."""
     if type(version) is not int or version < 0:
         raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
     path = Path(directory, str(version))
@@ -173,11 +167,9 @@ def write_saved_model(exported: Any, folder: Path, assets: Path) -> None:
 
 
 def write_warmup(version: str | os.PathLike, sentences: Sequence[list[str]]) -> None:
-    """Writes requests of several sizes, with strings and with tokens, to an exported model.
+    """Writes requests of several sizes, with strings and with tokens, to the folder of a version.
 
-    Args:
-        version: the folder of the version.
-        sentences: at least one list of tokens; they are repeated if there are too few.
+    The `sentences` are repeated if there are too few.
     """
     path = Path(version) / WARMUP_FILE
     path.parent.mkdir(exist_ok=True)

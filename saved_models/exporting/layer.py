@@ -61,12 +61,11 @@ class ExportedElmo(keras.layers.Layer):
         super().__init__(trainable=trainable, **kwargs)
         self.model_path = os.fspath(path)
         self.model = _load(Path(path))
-        trained = {variable.ref() for variable in self.model.trainable_variables}
         self.exported_weights = [  # Keras variables that share the memory of the model's
             keras.Variable(
                 variable,
                 dtype=variable.dtype,
-                trainable=variable.ref() in trained,
+                trainable=variable.trainable,
                 name=variable.name.split(":")[0].replace("/", "_"),
             )
             for variable in self.model.variables

@@ -11,6 +11,7 @@ import tensorflow as tf
 from elmo_tf.checkpoints.formats import OPTIONS_FILE
 from elmo_tf.files import write_json
 from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.elmo import CutToLengths
 from elmo_tf.saved_models.exporting.export import (
     new_version,
     warn_of_layer_norm,
@@ -25,7 +26,7 @@ from elmo_tf.saved_models.exporting.verify import (
     token_inputs,
 )
 from elmo_tf.tasks import CoreferenceModel, Ensemble, PropositionTagger, SRLTagger, TaskModel
-from elmo_tf.text.inputs import checked, count_tokens, is_token, row_lengths, split_tokens
+from elmo_tf.text.inputs import checked, count_tokens, is_token, split_tokens
 
 LABELS_FILE = "labels.txt"
 PARTS = tf.TensorSpec((None, None), tf.string, name="parts")
@@ -59,8 +60,7 @@ def export_task(
     with new_version(directory, version, overwrite) as (part, path):
         exported = ExportedTask(model)
         first = exported.members[0]
-        if first.elmo is not None:
-            warn_of_layer_norm(first.elmo)
+        warn_of_layer_norm(first.elmo)
         with tempfile.TemporaryDirectory() as assets:
             if first.tokenizer is not None:
                 write_json(Path(assets, OPTIONS_FILE), {"tokenizer": first.tokenizer})
@@ -131,9 +131,7 @@ def _of_strings(function: Any, examples: Sequence[str]) -> _Signature:
 def _of_sentences(model: TaskModel) -> dict[str, _Signature]:
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
     def of_tokens(tokens, sequence_len):
-        lengths = row_lengths(is_token(tokens), sequence_len)
-        real = tf.sequence_mask(lengths, tf.shape(tokens)[1])
-        return model.predictions(tf.where(real, tokens, ""))
+        return model.predictions(CutToLengths()(tokens, sequence_len))
 
     return {
         "default": _of_strings(model.predictions, EXAMPLES),
@@ -146,8 +144,7 @@ def _of_words(model: TaskModel, bilm: BiLM) -> dict[str, _Signature]:
 
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN, PARTS, OWNERS], autograph=False)
     def of_words(tokens, sequence_len, parts, owners):
-        lengths = row_lengths(is_token(tokens), sequence_len)
-        words = tf.where(tf.sequence_mask(lengths, tf.shape(tokens)[1]), tokens, "")
+        words = CutToLengths()(tokens, sequence_len)
         layers = bilm(parts, lengths=count_tokens(is_token(parts)))["layers"]
         owners = tf.where(is_token(parts), owners, -1)
         is_part = tf.one_hot(owners, tf.shape(tokens)[1], axis=1)  # (batch, word, part)

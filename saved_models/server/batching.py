@@ -63,8 +63,7 @@ class Limits:
     ) -> None:
         """Checks the size of a tensor before it is decoded.
 
-        A TensorProto may hold one value for a tensor of any size, so that a small message could
-        fill the memory. The last of `strings` is repeated if there are too few.
+        A small message may hold a large tensor: the last of too few values is repeated.
         """
         element_size = 16 if dtype == tf.string.as_datatype_enum else tf.as_dtype(dtype).size
         # An empty axis counts as 1, because the other axes cost time even without rows.
@@ -91,9 +90,10 @@ class Limits:
         dtypes = {info.dtype for info in signature.inputs.values()}
         if tf.string.as_datatype_enum not in dtypes and LENGTHS not in signature.outputs:
             return 0
-        longest = max((self._longest(array, is_raw) for array in inputs.values()), default=0)
-        num_sentences = max((len(array) for array in inputs.values() if array.ndim), default=0)
-        num_tokens = max(1, num_sentences) * max(1, longest)
+        arrays = [array for array in inputs.values() if array.ndim]
+        num_sentences = max([1, *map(len, arrays)])
+        longest = max([1, *(self._longest(array, is_raw) for array in arrays)])
+        num_tokens = num_sentences * longest
         if num_tokens > self.max_tokens:
             raise invalid(
                 f"The request has {num_sentences} sentences, the longest with {longest} tokens or "
@@ -106,14 +106,11 @@ class Limits:
         """Counts the tokens of the longest row, but none above the limit."""
         if array.ndim > 1:
             return array.shape[1]
-        if array.dtype != object:
-            return 0
-        texts = array.ravel().tolist()
-        if is_raw:
-            return max(map(len, texts), default=0)
-        limit = self.max_tokens // max(1, len(texts))
-        tokens = (text.decode("utf-8", "replace").split(None, limit) for text in texts)
-        return max(map(len, tokens), default=0)
+        texts = array.tolist() if array.dtype == object else []
+        if not is_raw:
+            limit = self.max_tokens // max(1, len(texts))
+            texts = (text.decode("utf-8", "replace").split(None, limit) for text in texts)
+        return max(map(len, texts), default=0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

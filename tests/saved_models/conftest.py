@@ -69,13 +69,10 @@ def save(directory, version, scale):
 
 @pytest.fixture(scope="session")
 def model_directory(tmp_path_factory):
-    """Versions 1 (scale 10) and 2 (scale 100), and folders that are not versions."""
+    """Versions 1 (scale 10) and 2 (scale 100)."""
     directory = tmp_path_factory.mktemp("model")
     save(directory, 1, 10.0)
     save(directory, 2, 100.0)
-    (directory / "7").mkdir()
-    (directory / "notes").mkdir()
-    (directory / "notes" / "saved_model.pb").write_bytes(b"")
     return directory
 
 

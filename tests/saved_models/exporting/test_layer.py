@@ -41,7 +41,8 @@ class Small(tf.train.Checkpoint):
         super().__init__()
         table = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
         self.trainable_variables = [tf.Variable(table, name="table"), tf.Variable(0.9, name="b")]
-        self.variables = [*self.trainable_variables, tf.Variable(0.1, name="offset")]
+        frozen = tf.Variable(0.1, trainable=False, name="offset")
+        self.variables = [*self.trainable_variables, frozen]
         self.regularization_losses = [tf.function(lambda: 0.3 * self.variables[1] ** 2, [])]
 
     def of_tokens(self, tokens, sequence_len):

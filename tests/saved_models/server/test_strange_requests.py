@@ -1,10 +1,7 @@
 """Strange requests are refused; the server keeps running and does not leak memory."""
 
-import contextlib
-import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tensorflow_serving.apis import predict_pb2
 
-from serving_requests import predict_request
+from serving_requests import predict_request, send
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 OK, INVALID, NOT_FOUND = StatusCode.OK, StatusCode.INVALID_ARGUMENT, StatusCode.NOT_FOUND
@@ -30,13 +27,6 @@ JSON_VALUES = st.sampled_from(
     [
         *(None, True, 0, -1, 1e308, float("nan"), float("inf"), 2**63, 10**300, "", "a", "\0"),
         *([], [[]], [[1], [2]], {}, {"b64": "YQ=="}, {"b64": "?"}, {"b64": None}),
-    ]
-)
-PATHS = st.sampled_from(
-    [
-        *("*", "//x", "http://[", "/v1/models/\xff:predict", "/v1/models/%00:predict", "/\0"),
-        *("/v1/models/elmo/versions/9:predict", "/:?#", "/%ff%fe", "/../a"),
-        f"/v1/models/elmo/{'9' * 5000}/metadata",
     ]
 )
 
@@ -58,19 +48,12 @@ class Server(NamedTuple):
         status = self.channel.unary_unary(PREDICT).future(content, timeout=60).code()
         assert status in allowed, content[:300]
 
-    def assert_http(self, content, allowed):
-        """Sends bytes as HTTP and checks the status of the answer."""
-        with socket.create_connection(("127.0.0.1", self.rest_port), timeout=60) as connection:
-            with contextlib.suppress(OSError):  # the server may close before it has read everything
-                connection.sendall(content)
-            response = http.client.HTTPResponse(connection)
-            response.begin()
-            body = response.read()
-        assert response.status in allowed, content[:300]
-        if response.status >= 400:
-            is_json = response.getheader("Content-Type") == "application/json"
-            # uvicorn answers malformed HTTP as plain text.
-            assert list(json.loads(body)) == ["error"] if is_json else response.status == 400
+    def assert_http(self, body, allowed):
+        """Sends bytes as the body of a prediction request and checks the status of the answer."""
+        status, _, text = send(self, "POST", "/v1/models/elmo:predict", body)
+        assert status in allowed, body[:300]
+        if status >= 400:
+            assert list(json.loads(text)) == ["error"]
 
     def vectors(self):
         """Returns the answer to an ordinary request."""
@@ -109,13 +92,8 @@ def of_inputs(signature, **inputs):
     return predict_request(protos, signature=signature).SerializeToString()
 
 
-def posted(body, path="/v1/models/elmo:predict"):
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode("latin-1") + body
-
-
-def posted_json(document):
-    return posted(json.dumps(document).encode())
+def as_json(document):
+    return json.dumps(document).encode()
 
 
 @st.composite
@@ -144,16 +122,13 @@ PROTOS = [
     (st.binary(max_size=99).map(lambda text: plain([text])), {OK}),
 ]
 HTTP = [
-    (
-        mutated(json.dumps({"signature_name": "tokens", "inputs": TOKENS}).encode()).map(posted),
-        {200, 400},
-    ),
-    (st.integers(1, 10**5).map(lambda depth: posted(b'{"inputs":' + b"[" * depth)), {400}),
-    (JSON_VALUES.map(lambda value: posted_json({"inputs": value})), {200, 400}),
-    (JSON_VALUES.map(lambda value: posted_json({"instances": [value]})), {200, 400}),
+    (mutated(as_json({"signature_name": "tokens", "inputs": TOKENS})), {200, 400}),
+    (st.integers(1, 10**5).map(lambda depth: b'{"inputs":' + b"[" * depth), {400}),
+    (JSON_VALUES.map(lambda value: as_json({"inputs": value})), {200, 400}),
+    (JSON_VALUES.map(lambda value: as_json({"instances": [value]})), {200, 400}),
     (
         st.builds(
-            lambda name, value: posted_json(
+            lambda name, value: as_json(
                 {"signature_name": "tokens", "inputs": {**TOKENS, name: value}}
             ),
             st.sampled_from(list(TOKENS)),
@@ -161,7 +136,6 @@ HTTP = [
         ),
         {200, 400},
     ),
-    (PATHS.map(lambda path: posted(b"{}", path)), {400, 404, 405}),
 ]
 LARGE_PROTOS = [
     (lambda size: plain([b"\xff" * (size // 4), b"a"]), {OK}),
@@ -170,28 +144,20 @@ LARGE_PROTOS = [
     (lambda size: plain(name="n" * size), {NOT_FOUND}),
 ]
 LARGE_HTTP = [
-    (lambda size: posted_json({"inputs": ["é" * (size // 6)]}), {200}),
-    (lambda size: posted(b'{"instances":[' + b'"",' * (size // 3) + b'""]}'), {400}),
+    (lambda size: as_json({"inputs": ["é" * (size // 6)]}), {200}),
+    (lambda size: b'{"instances":[' + b'"",' * (size // 3) + b'""]}', {400}),
 ]
 
 
-# `max_growth` is in MiB. How much freed memory malloc keeps varies; a leak of the large requests of
-# one half would be 1.7 GiB.
-@pytest.mark.parametrize(
-    ("num_requests", "num_large", "size", "max_growth"),
-    [(400, 1, 10**6, 100), pytest.param(10_000, 2, 50 * 10**6, 300, marks=pytest.mark.slow)],
-)
 @pytest.mark.more
-def test_strange_requests_are_refused_and_do_not_leak_memory(
-    server, num_requests, num_large, size, max_growth
-):
+def test_strange_requests_are_refused_and_do_not_leak_memory(server):
     kinds = [
         *((server.assert_grpc, *kind) for kind in PROTOS),
         *((server.assert_http, *kind) for kind in HTTP),
     ]
 
     @settings(
-        max_examples=num_requests // 2,
+        max_examples=200,
         deadline=None,
         derandomize=True,  # both halves are the same
         phases=[Phase.generate],
@@ -205,11 +171,12 @@ def test_strange_requests_are_refused_and_do_not_leak_memory(
     expected, memory = server.vectors(), []
     for _ in range(2):
         send()
-        for make, allowed in LARGE_PROTOS * num_large:
-            server.assert_grpc(make(size), allowed)
-        for make, allowed in LARGE_HTTP * num_large:
-            server.assert_http(make(size), allowed)
+        for make, allowed in LARGE_PROTOS:
+            server.assert_grpc(make(10**6), allowed)
+        for make, allowed in LARGE_HTTP:
+            server.assert_http(make(10**6), allowed)
         np.testing.assert_allclose(server.vectors(), expected, atol=1e-5)
         time.sleep(1)  # the last requests may still be in memory
         memory.append(server.memory())
-    assert memory[1] < memory[0] + max_growth
+    # In MiB. How much freed memory malloc keeps varies.
+    assert memory[1] < memory[0] + 100
