@@ -30,9 +30,9 @@ def atomic_file(
     return _atomic(Path(path), Path.touch, functools.partial(refuse_file, path, overwrite))
 
 
-def write_json(path: str | os.PathLike, content: Any, overwrite: bool = True) -> None:
+def write_json(path: str | os.PathLike, content: Any) -> None:
     """Writes a value as indented JSON; see `json_text` and `atomic_file`."""
-    with atomic_file(path, overwrite) as part:
+    with atomic_file(path) as part:
         part.write_text(json_text(content, indent=2) + "\n", encoding="utf-8")
 
 

@@ -77,7 +77,6 @@ def test_options_round_trip_through_json(config, keys, tmp_path):
     "options",
     [
         {"bidirectional": True, "share_embedding_softmax": False},
-        {"batch_size": 128, "unroll_steps": 20},
         {"char_cnn": {**PUBLISHED["char_cnn"], "n_characters": 261}},
     ],
 )

@@ -226,7 +226,6 @@ def _tokens_file(sentences: Iterable[FileSentence], path: Path) -> Path:
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         for sentence in sentences:
             starts, ends = zip(*sentence.offsets, strict=True)
-            row = {"line": sentence.line, "tokens": sentence.tokens}
-            row |= {"starts": starts, "ends": ends}
+            row = {"line": sentence.line, "tokens": sentence.tokens, "starts": starts, "ends": ends}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return path

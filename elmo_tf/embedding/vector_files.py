@@ -269,11 +269,9 @@ class ParquetFile(VectorFile):
                 row["identifier"] = _valid(sentence.identifier or "")
                 rows.append({**row, "shape": vectors.shape, "vectors": vectors.ravel()})
                 num_bytes += vectors.nbytes
-                if num_bytes >= _ROW_GROUP:
+                if num_bytes >= _ROW_GROUP or line == first + len(sentences) - 1:
                     shard.write_table(pa.Table.from_pylist(rows, schema))
                     rows, num_bytes = [], 0
-            if rows:
-                shard.write_table(pa.Table.from_pylist(rows, schema))
             if count is not None:
                 shard.add_key_value_metadata({_COUNT: json.dumps(count).encode()})
 
