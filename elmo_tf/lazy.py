@@ -27,17 +27,15 @@ def lazy_names(
 
 
 def register_lazily(package: str, homes: Mapping[str, str]) -> None:
-    """Registers classes with Keras before their modules are imported.
+    """Registers placeholders of classes right after the import of Keras.
 
-    A placeholder under the name of each class in `homes` imports its module when Keras loads a
-    saved model with that class. They are registered right after the import of Keras.
+    Each imports the module of its class, see `homes`, when Keras loads a model with the class.
     """
 
     def register(keras: ModuleType) -> None:
         registered = keras.saving.get_custom_objects()
         for name, home in homes.items():
-            # The import replaces this placeholder with the class.
-            load = functools.partial(_load, home, name)
+            load = functools.partial(_load, home, name)  # replaces the placeholder
             registered.setdefault(f"{package}>{name}", SimpleNamespace(from_config=load))
 
     wrapt.register_post_import_hook(register, "keras")
@@ -48,11 +46,7 @@ def _load(home: str, name: str, config: dict[str, Any]) -> Any:
 
 
 def require_extra(module: str, extra: str, purpose: str) -> ModuleType:
-    """Imports a module of an optional package.
-
-    Raises `ImportError` if the package is not installed, which names the `extra` of elmo_tf that
-    installs it, and what needs it, `purpose`.
-    """
+    """Imports a module for a `purpose`; the error names the `extra` that installs its package."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -91,10 +91,7 @@ def share_cores_for_training(dim: int) -> None:
 
 
 def usable_precision(precision: str) -> str:
-    """Returns a Keras dtype policy, or "float32" with a warning if bfloat16 is slow here.
-
-    Processors without bfloat16 instructions may take 100 times longer than with float32.
-    """
+    """The precision, or "float32" with a warning if bfloat16 is up to 100 times slower here."""
     import tensorflow as tf
 
     if "bfloat16" not in precision or tf.config.list_physical_devices("GPU"):

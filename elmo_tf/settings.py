@@ -49,8 +49,7 @@ Texts = Annotated[tuple[Text, ...], pydantic.BeforeValidator(_as_tuple)]
 def checked_dataclass(cls: Any = None, *, strict: bool = False) -> Any:
     """A frozen dataclass whose values pydantic checks; a wrong one is a `ValueError` of one line.
 
-    Args:
-        strict: whether, as in JSON, "3" and True are no integers.
+    If `strict`, "3" and True are no integers, as in JSON.
     """
     if cls is None:
         return functools.partial(checked_dataclass, strict=strict)
@@ -69,10 +68,7 @@ def checked_dataclass(cls: Any = None, *, strict: bool = False) -> Any:
 
 
 def one_line(error: pydantic.ValidationError, config_class: Any = None) -> str:
-    """The first error in one line: the setting, what is wrong, and what was received.
-
-    After an unknown setting it lists those of `config_class`.
-    """
+    """The first error in one line; after an unknown setting it lists those of `config_class`."""
     first = error.errors(include_url=False)[0]
     name = ".".join(map(str, first["loc"]))
     match first["type"]:
@@ -148,10 +144,7 @@ class RunSettings:
 
     @classmethod
     def check_resumed(cls, now: Mapping[str, Any], before: Mapping[str, Any], path: Path) -> None:
-        """Raises `ValueError` if a setting that must stay the same changes when a run is resumed.
-
-        `now` are its settings, see `as_json`, and `before` those in the file `path`.
-        """
+        """Raises `ValueError` if settings differ from those in the file `path`, and may not."""
         changed = [
             f"{name} was {before[name]!r}"
             for name in now
