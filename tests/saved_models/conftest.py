@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.saved_models import export, serve
+from elmo_tf.saved_models.server.batching import Limits
+from elmo_tf.saved_models.server.model import LoadedVersion
 
 PROJECTION_DIM = 3
 
@@ -80,6 +82,13 @@ def model_directory(tmp_path_factory):
 def server(model_directory):
     with serve(model_directory, port=0, rest_port=0) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def version(model_directory):
+    version = LoadedVersion(2, model_directory / "2", Limits())
+    yield version
+    version.close()
 
 
 @pytest.fixture(scope="session")

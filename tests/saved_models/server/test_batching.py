@@ -7,15 +7,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models.server import batching
-from elmo_tf.saved_models.server.batching import Batcher, Call, Limits
-from elmo_tf.saved_models.server.model import LoadedVersion
-
-
-@pytest.fixture(scope="module")
-def version(model_directory):
-    version = LoadedVersion(2, model_directory / "2", Limits())
-    yield version
-    version.close()
+from elmo_tf.saved_models.server.batching import Batcher, Call
 
 
 class Held:

@@ -16,13 +16,6 @@ from serving_requests import predict_request
 NUMBERS = np.arange(70_000).reshape(7, 100, 100)
 
 
-@pytest.fixture(scope="module")
-def signatures(model_directory):
-    version = LoadedVersion(2, model_directory / "2", Limits())
-    yield version.signatures
-    version.close()
-
-
 def proto_with(dtype=tf.float32, shape=(), **values):
     """A proto of a tensor of this shape, without its values."""
     shape = tf.TensorShape(shape).as_proto()
@@ -100,9 +93,9 @@ def tokens(*shape):
         ("raw", strings("!!!!", "a"), 8),
     ],
 )
-def test_tokens_are_counted_with_padding_and_limited(signatures, name, inputs, num_tokens):
+def test_tokens_are_counted_with_padding_and_limited(version, name, inputs, num_tokens):
     signature = meta_graph_pb2.SignatureDef()
-    signature.CopyFrom(signatures[name if name in signatures else "serving_default"])
+    signature.CopyFrom(version.signatures["tokens" if name == "tokens" else "serving_default"])
     if name == "classifier":
         del signature.outputs["sequence_len"]
     request = signature, inputs, name == "raw"

@@ -40,18 +40,19 @@ HEAD = b"POST /v1/models/elmo:predict HTTP/1.1\r\nHost: localhost\r\nContent-Len
 
 
 @pytest.fixture
-def slow_predictions(monkeypatch):
-    """Predictions set the event `begun`, then wait for the event `release`."""
-    begun, release = threading.Event(), threading.Event()
-    predict = LoadedVersion.predict
+def slow_runs(monkeypatch):
+    """Computations set the event `begun`, then wait for the event `release`, and are recorded."""
+    begun, release, computed = threading.Event(), threading.Event(), []
+    run = LoadedVersion.run
 
-    def slow_predict(self, *arguments, **named):
+    def slow_run(self, call):
         begun.set()
         assert release.wait(10)
-        return predict(self, *arguments, **named)
+        computed.append(call.inputs["strings"].tolist())
+        return run(self, call)
 
-    monkeypatch.setattr(LoadedVersion, "predict", slow_predict)
-    yield begun, release
+    monkeypatch.setattr(LoadedVersion, "run", slow_run)
+    yield begun, release, computed
     release.set()
 
 
@@ -63,8 +64,8 @@ def assert_free(port):
     socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_health_watchers_learn_of_a_stop_and_do_not_delay_it(model_directory, slow_predictions):
-    begun, release = slow_predictions
+def test_health_watchers_learn_of_a_stop_and_do_not_delay_it(model_directory, slow_runs):
+    begun, release, _ = slow_runs
     with serving(model_directory) as (server, channel), ThreadPoolExecutor(2) as pool:
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
@@ -107,9 +108,9 @@ def test_stopping_frees_the_ports_and_may_be_repeated(model_directory):
 @pytest.mark.parametrize("grace", [(), (0.1,)])  # the default is 30 s
 @pytest.mark.parametrize("over", ["gRPC", "REST"])
 def test_stopping_answers_running_requests_within_the_grace_period(
-    model_directory, slow_predictions, over, grace
+    model_directory, slow_runs, over, grace
 ):
-    begun, release = slow_predictions
+    begun, release, _ = slow_runs
 
     def status():
         try:
@@ -212,17 +213,8 @@ def test_only_names_of_the_server_and_addresses_are_allowed_as_host(model_direct
             assert_bad((status, json.loads(text)), f"The host {host} is not allowed", 403)
 
 
-def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directory, monkeypatch):
-    begun, release, computed = threading.Event(), threading.Event(), []
-    run = LoadedVersion.run
-
-    def slow_run(self, call):
-        begun.set()
-        assert release.wait(10)
-        computed.append(call.inputs["strings"].tolist())
-        return run(self, call)
-
-    monkeypatch.setattr(LoadedVersion, "run", slow_run)
+def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directory, slow_runs):
+    begun, release, computed = slow_runs
     with serving(model_directory) as (server, channel), ThreadPoolExecutor(1) as pool:
         first = pool.submit(predict, channel)
         assert begun.wait(10)
