@@ -204,8 +204,7 @@ class BiLM(keras.Model):
     def _read_sentences(self, vectors, mask, states, training=False):
         """Runs `read` on sentences and returns the layers in text order.
 
-        The backward direction reads the reversed rows. Their padding comes first; it is masked and
-        leaves the initial state unchanged.
+        The padding of reversed rows comes first; it is masked and leaves the state unchanged.
         """
         count = self.config.num_directions
         (forward, *backward), states = self.read(

@@ -28,10 +28,8 @@ def ids_of_config(
 ) -> "CharacterIds | TokenIds":
     """The conversion to ids for a biLM, whose vocabulary or lexicon must match its shape."""
     cnn = config.char_cnn
-    sizes, expected = (
-        None if each is None else (each.num_characters, each.num_words)
-        for each in (lexicon, None if cnn is None else cnn.lexicon)
-    )
+    sizes = lexicon and (lexicon.num_characters, lexicon.num_words)
+    expected = cnn and cnn.lexicon and (cnn.lexicon.num_characters, cnn.lexicon.num_words)
     if sizes != expected:
         raise ValueError(
             "`lexicon` must have the numbers of characters and words of `config.char_cnn.lexicon`, "

@@ -102,8 +102,8 @@ def export(
     require_tensorflow("Export")
     warmup = list(token_lists(warmup, "warmup"))
     warn_of_layer_norm(bilm_or_elmo)
-    has_precision = precision not in (None, "float32")
-    if format is not None and (has_precision or free_characters or tokenizer or warmup):
+    of_saved_models = precision not in (None, "float32"), free_characters, tokenizer, warmup
+    if format is not None and any(of_saved_models):
         message = "`precision`, `free_characters`, `tokenizer` and `warmup` are for SavedModels, "
         raise ValueError(f"{message}not for format={format!r}.")
     with new_version(directory, version, overwrite) as (part, path):

@@ -39,8 +39,7 @@ class RawText:
         self._has_pairs, self._has_words = "pair" in signatures, "owners" in inputs
         self._has_tokens = LENGTHS in outputs and not self._has_words
         if self._has_words:
-            for name in list(inputs):
-                del inputs[name]
+            inputs.clear()
             _set(inputs["strings"], tf.string, 1)
         for name, dtype in _OF_TOKENS.items() if self._has_tokens else ():
             _set(outputs[name], dtype, 2)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from elmo_tf.layers import SampledSoftmax, sampled_softmax
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.layers.sampling_tf import distinct_log_uniform, draws_for_distinct
-from elmo_tf.models import TokenEmbedding
+from elmo_tf.models.token_encoder import TokenEmbedding
 from reference import softmax as reference
 
 VOCABULARY_SIZE, FEATURES, TOKENS = 23, 5, 7
