@@ -69,9 +69,6 @@ def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
 
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["reading: 200/400", "reading: 400/400"]
-    assert "16.67 tokens/s" in lines[0]
-    assert "00:12 elapsed" in lines[0]
-    assert "00:12 left" in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +92,5 @@ def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):
         meter.set_postfix_str("loss 1.5", refresh=False)
         meter.update(4)
     bar = capsys.readouterr().err
-    assert "\r" in bar
-    assert "training: 100%" in bar
-    assert "4/4" in bar
-    assert "loss 1.5" in bar
+    for part in ("\r", "training: 100%", "4/4", "loss 1.5"):
+        assert part in bar
