@@ -256,3 +256,28 @@ def test_the_page_is_served_file_by_file_and_refers_to_no_other_host(server):
     assert "Content-Security-Policy\" content=\"default-src 'self'" in text
     for path in ("/page/index.html", "/../server.py", "/%2e%2e/server.py", "/..%2fserver.py"):
         assert send(server, "GET", path)[0] == 404
+
+
+STARTS = """
+import multiprocessing, random, time
+import elmo_tf.saved_models.server.server
+from elmo_tf import cli
+
+fork = multiprocessing.get_context("fork")
+for _ in range(34):
+    processes = [fork.Process(target=cli.run) for _ in range(6)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        time.sleep(random.uniform(0, 1))
+        process.terminate()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode in (0, -15)
+"""
+
+
+@pytest.mark.slow
+def test_200_servers_end_on_sigterm(model_directory):
+    options = "serve", model_directory, "--port=0", "--rest-port=0", "--grace=2"
+    subprocess.run([sys.executable, "-c", STARTS, *options], timeout=900, check=True)
