@@ -1,6 +1,7 @@
 """Measures what saved_models/small_ko/README.md reports, and writes this page.
 
-    python benchmarks/korean.py --data DATA --valid valid.txt --corpus more.txt
+    python benchmarks/korean.py --data DATA --wikipedia wiki.txt --reviews reviews.txt \
+        --corpus more.txt
 
 It measures the parts that docs/measurements/korean.json lacks. DATA is described in
 docs/results.md; `elmo-tf tokenize --language ko-morph` tokenizes the texts. If the script is
@@ -10,7 +11,6 @@ interrupted, repeat the command.
 import argparse
 import csv
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from absl import logging
 from results import result_of, run_command, write_measurement
 from results_pages import write_pages
 from studies import MEASUREMENTS
+from tfidf import Texts, tfidf_accuracy
 
 from elmo_tf import Embedder
 from elmo_tf.embedding.word_means import WordMeans
@@ -30,6 +31,8 @@ from elmo_tf.text.tokenizers import LanguageTokenizer
 
 NAME, TOKENIZER = "korean", "ko-morph"
 SEEDS = 3
+REVIEWS = (4_000, 19_000)  # for training
+CHOOSING_REVIEWS = 1_000
 WORDS = ("배", "눈", "말", "다리")
 NEIGHBOR_TOKENS = 1_000_000
 
@@ -38,7 +41,8 @@ def main() -> None:
     """Measures what is missing, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the data")
-    parser.add_argument("--valid", type=Path, required=True, help="held-out text, for perplexity")
+    parser.add_argument("--wikipedia", type=Path, required=True, help="text, for perplexity")
+    parser.add_argument("--reviews", type=Path, required=True, help="text, for perplexity")
     parser.add_argument("--corpus", type=Path, required=True, help="text, for neighbors")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the results")
     parser.add_argument("--model", default="small-ko", help="name or directory of the model")
@@ -48,7 +52,10 @@ def main() -> None:
     work, model = options.runs / NAME, options.model
     work.mkdir(parents=True, exist_ok=True)
     parts = {
-        "perplexity": lambda: json.loads(run_command("evaluate", model, options.valid)),
+        "perplexity": lambda: {
+            name: json.loads(run_command("evaluate", model, text))
+            for name, text in (("Wikipedia", options.wikipedia), ("reviews", options.reviews))
+        },
         "probes": lambda: probes(options.data, work, model),
         "neighbors": lambda: neighbors(options.corpus, model),
         "reviews": lambda: reviews(options.data, work, model),
@@ -84,51 +91,83 @@ def probes(data: Path, work: Path, model: str) -> dict[str, Any]:
     }
 
 
-def reviews(data: Path, work: Path, model: str) -> dict[str, list[float]]:
-    """The accuracy of sentiment of film reviews (NSMC), with and without the model, by seed.
+def reviews(data: Path, work: Path, model: str) -> dict[str, dict[str, Any]]:
+    """The accuracy of sentiment of film reviews (NSMC) by the number of reviews for training.
 
-    One half of the development set chooses the epoch, the other half gives the score.
+    That of TF-IDF with logistic regression, and, by seed, of the task model with and without the
+    biLM. The last reviews of the training file choose the epoch and the regularization.
     """
-    tokenizer = LanguageTokenizer(TOKENIZER)
-    rows: dict[str, list[list[str]]] = {}
-    for part in ("train", "dev"):
-        with open(data / f"sentiment/nsmc/{part}.csv", encoding="utf-8") as file:
-            rows[part] = [
-                [row["label"], " ".join(token.text for s in tokenizer(row["text"]) for token in s)]
-                for row in csv.DictReader(file)
-            ]
-    parts = {"train": rows["train"], "choose": rows["dev"][::2], "report": rows["dev"][1::2]}
-    files = {name: write_table(work / f"{name}.csv", part) for name, part in parts.items()}
-    scores: dict[str, list[float]] = {}
-    for seed in range(SEEDS):
+    raw, tokenized = (
+        {part: read_reviews(data / f"sentiment/nsmc/{part}.csv", one) for part in ("train", "dev")}
+        for one in (None, LanguageTokenizer(TOKENIZER))
+    )
+    found: dict[str, dict[str, Any]] = {}
+    for size in REVIEWS:
+        folder = work / str(size)
+        folder.mkdir(exist_ok=True)
+        texts, tokens = (parts_of(rows, size) for rows in (raw, tokenized))
+        scores: dict[str, Any] = {
+            "TF-IDF of characters": tfidf_accuracy(*texts, analyzers=["characters"]),
+            "TF-IDF of morphemes": tfidf_accuracy(*tokens, analyzers=["tokens"]),
+        }
+        for name, part in zip(("train", "choose", "report"), tokens, strict=True):
+            write_table(folder / f"{name}.csv", part)
         for variant, elmo in (("without", None), ("with", model)):
-            folder = work / f"{variant}_{seed}"
-            result = folder / "result.json"
-            if not result.is_file():
-                config = TaskConfig(
-                    task="classify",
-                    train=[files["train"]],
-                    dev=[files["choose"]],
-                    workdir=str(folder),
-                    elmo=elmo,
-                    units=100,
-                    epochs=8,
-                    patience=2,
-                    seed=seed,
-                    resume=True,
-                )
-                write_json(result, result_of(config, [files["report"]]))
-                keras.utils.clear_session()
-            score = json.loads(result.read_text("utf-8"))["scores"]["accuracy"]
-            scores.setdefault(variant, []).append(score)
-    return scores
+            scores[variant] = [task_accuracy(folder, variant, elmo, k) for k in range(SEEDS)]
+        found[f"{size:,}"] = scores
+    return found
 
 
-def write_table(path: Path, rows: Iterable[Sequence[str]]) -> str:
-    """Writes labels and tokenized texts as CSV; returns the path."""
+def read_reviews(path: Path, tokenizer: LanguageTokenizer | None) -> Texts:
+    """The labels and texts of reviews that are not empty, as they are or tokenized."""
+    with open(path, encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["text"].strip()]
+    texts = [row["text"] for row in rows]
+    if tokenizer is not None:
+        texts = [joined_tokens(text, tokenizer) for text in texts]
+    return Texts([row["label"] for row in rows], [[text] for text in texts])
+
+
+def joined_tokens(text: str, tokenizer: LanguageTokenizer) -> str:
+    """The tokens of a text, separated by spaces."""
+    return " ".join(token.text for sentence in tokenizer(text) for token in sentence)
+
+
+def parts_of(rows: dict[str, Texts], size: int) -> list[Texts]:
+    """The reviews to train on, to choose by, and to report the scores of."""
+    train = rows["train"]
+    slices = slice(size), slice(-CHOOSING_REVIEWS, None)
+    return [Texts(train.labels[part], train.texts[part]) for part in slices] + [rows["dev"]]
+
+
+def task_accuracy(folder: Path, variant: str, elmo: str | None, seed: int) -> float:
+    """The accuracy of a task model, which is trained unless it has a result."""
+    workdir = folder / f"{variant}_{seed}"
+    result = workdir / "result.json"
+    if not result.is_file():
+        config = TaskConfig(
+            task="classify",
+            model="bilstm",
+            train=[str(folder / "train.csv")],
+            dev=[str(folder / "choose.csv")],
+            workdir=str(workdir),
+            elmo=elmo,
+            units=100,
+            epochs=10,
+            patience=2,
+            seed=seed,
+            resume=True,
+        )
+        write_json(result, result_of(config, [str(folder / "report.csv")]))
+        keras.utils.clear_session()  # frees the previous model
+    return json.loads(result.read_text("utf-8"))["scores"]["accuracy"]
+
+
+def write_table(path: Path, part: Texts) -> None:
+    """Writes labels and tokenized texts as CSV."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("label", "text"), *(row for row in rows if row[1])])
-    return str(path)
+        rows = [(label, *texts) for label, texts in zip(*part, strict=True) if texts[0]]
+        csv.writer(file).writerows([("label", "text"), *rows])
 
 
 def neighbors(text: Path, model: str) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from typing import Any
 from studies import measured
 from tables import accuracies, in_context, spread, table
 
+_REVIEW_ROWS = {"without": "task model without small-ko", "with": "task model with small-ko"}
+
 
 def _block(name: str, content: Callable[[Any], str]) -> str:
     """The content for a part of the measurements, if it was measured."""
@@ -16,8 +18,11 @@ def _block(name: str, content: Callable[[Any], str]) -> str:
 
 def _perplexity(found: dict[str, Any]) -> str:
     names = ("forward", "backward", "average")
-    row = [found["tokens"], *(f"{found[name]:.1f}" for name in names)]
-    return table(["tokens", *names], [row])
+    rows = [
+        [text, one["tokens"], *(f"{one[name]:.1f}" for name in names)]
+        for text, one in found.items()
+    ]
+    return table(["held-out text", "tokens", *names], rows)
 
 
 def _probes(probes: dict[str, Any]) -> str:
@@ -29,10 +34,13 @@ def _probes(probes: dict[str, Any]) -> str:
     return table(["accuracy (%)", *(f"{name}, {part}" for name in probes for part in parts)], rows)
 
 
-def _reviews(found: dict[str, list[float]]) -> str:
-    scores = {name: [100 * share for share in shares] for name, shares in found.items()}
-    rows = [[name, spread(one), ", ".join(f"{x:.1f}" for x in one)] for name, one in scores.items()]
-    return table(["small-ko", "accuracy (%)", "by seed"], rows)
+def _reviews(found: dict[str, dict[str, Any]]) -> str:
+    rows = []
+    for name in next(iter(found.values())):
+        scores = [one[name] for one in found.values()]
+        cells = [one if isinstance(one, list) else [one] for one in scores]
+        rows.append([_REVIEW_ROWS.get(name, name), *(spread([100 * x for x in c]) for c in cells)])
+    return table(["accuracy (%)", *(f"{size} reviews" for size in found)], rows)
 
 
 def _neighbors(occurrences: list[dict[str, Any]]) -> str:

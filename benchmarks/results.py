@@ -1,6 +1,7 @@
 """Measures what docs/results.md and docs/small_en.md report, and writes these pages.
 
     python benchmarks/results.py prepare --data DATA
+    python benchmarks/results.py controls --data DATA
     python benchmarks/results.py train --data DATA --runs RUNS --only 'srl/*'
     python benchmarks/results.py analyze --data DATA
     python benchmarks/results.py speed --data DATA
@@ -8,9 +9,11 @@
     python benchmarks/results.py collect --runs RUNS
     python benchmarks/results.py pages
 
-`prepare` writes the files that are derived from the data. `train` runs the trainings that have a
-result neither in RUNS nor in docs/measurements/; if it is interrupted, repeat the command.
-`ensembles` evaluates all seeds with ELMo of a task together, if all of them are in RUNS.
+`prepare` writes the files that are derived from the data; benchmarks/glove.py writes
+DATA/glove.6B.50d.txt. `controls` scores TF-IDF with logistic regression. `train` runs the trainings
+that have a result neither in RUNS nor in docs/measurements/; if it is interrupted, repeat the
+command.
+`ensembles` evaluates all seeds with GloVe and small-en of a task together, if they are in RUNS.
 `collect` adds the scores to the JSON files in docs/measurements/. `analyze` measures perplexity,
 probes and senses, `speed` the time of `elmo-tf embed`.
 `pages` writes the tables of the pages from these files.
@@ -36,7 +39,18 @@ from typing import Any
 from absl import logging
 from results_pages import write_pages
 from results_pictures import draw_pictures
-from studies import MEASUREMENTS, STUDIES, Run, measured, results_of, runs_of, settings_of
+from studies import (
+    MEASUREMENTS,
+    SEEDS,
+    STUDIES,
+    WITH_ELMO,
+    Run,
+    measured,
+    results_of,
+    runs_of,
+    settings_of,
+)
+from tfidf import Texts, tfidf_accuracy
 
 from elmo_tf.files import atomic_file, write_json
 
@@ -164,12 +178,12 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
 
 
 def ensembles(data: Path, runs: Path) -> None:
-    """Scores the average of all seeds with ELMo, for each study whose seeds are all in `runs`."""
+    """Scores the average of all seeds, for each study whose seeds are all in `runs`."""
     from elmo_tf.trainers import evaluate_task
 
     found = measured("ensembles") if (MEASUREMENTS / "ensembles.json").exists() else {}
     for name, study in STUDIES.items():
-        seeds = [Run(name, "with", 1.0, seed) for seed in range(study.seeds)]
+        seeds = [Run(name, WITH_ELMO, 1.0, seed) for seed in range(SEEDS)]
         folders = [runs / run.name for run in seeds]
         if not all((folder / RESULT).is_file() for folder in folders):
             continue
@@ -182,6 +196,19 @@ def ensembles(data: Path, runs: Path) -> None:
         }
         logging.info("%s: %s.", name, found[name])
     write_measurement("ensembles", found)
+
+
+def controls(data: Path) -> None:
+    """Scores TF-IDF of characters and tokens on the tasks that classify texts."""
+    found = {}
+    for name in ("sst", "snli"):
+        settings = settings_of(Run(name, "GloVe", 1.0, 0), data, Path())
+        with tempfile.TemporaryDirectory() as folder:
+            parts = (settings["train"], *halves(settings["dev"], Path(folder)))
+            texts = [labeled_texts(settings, files) for files in parts]
+        found[name] = tfidf_accuracy(*texts, ("characters", "tokens"))
+        logging.info("TF-IDF, %s: %.1f.", name, 100 * found[name])
+    write_measurement("tfidf", found)
 
 
 def scores_without_singletons(files: list[str], predictions: Path) -> dict[str, Any]:
@@ -239,14 +266,26 @@ def write_texts(settings: dict[str, Any], files: Sequence[str], output: Path) ->
 
 def task_texts(settings: dict[str, Any], files: Sequence[str]) -> list[tuple[str, ...]]:
     """The distinct texts of the examples of a task, as tokens."""
+    task, examples = read_examples(settings, files)
+    return [*dict.fromkeys(tuple(text) for one in examples for text in task.texts(one))]
+
+
+def labeled_texts(settings: dict[str, Any], files: Sequence[str]) -> Texts:
+    """The labels and the texts of the examples of a task that classifies."""
+    task, examples = read_examples(settings, files)
+    texts = [[" ".join(text) for text in task.texts(one)] for one in examples]
+    return Texts([str(one.label) for one in examples], texts)
+
+
+def read_examples(settings: dict[str, Any], files: Sequence[str]) -> tuple[Any, list[Any]]:
+    """A task, and its examples in files."""
     from elmo_tf.tasks.config import TaskConfig
     from elmo_tf.tasks.registry import TASKS
 
     options = {"train": ("-",), "dev": ("-",), "workdir": "-", "word_vectors": None, "elmo": None}
     config = TaskConfig(**{**settings, **options, "placement": "input"})
     task = TASKS[config.task]()
-    examples = task.read(files, config)
-    return [*dict.fromkeys(tuple(text) for one in examples for text in task.texts(one))]
+    return task, list(task.read(files, config))
 
 
 def run_command(*arguments: Any) -> str:
@@ -331,6 +370,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     steps: dict[str, Callable[[Any], None]] = {
         "prepare": lambda arguments: prepare(arguments.data),
+        "controls": lambda arguments: controls(arguments.data),
         "train": lambda arguments: train(
             arguments.data, arguments.runs, arguments.only, arguments.again
         ),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from korean_page import KOREAN_BLOCKS
-from studies import STUDIES, Study, measured, rows_of, scores_of
+from studies import INPUTS, STUDIES, WITH_ELMO, measured, scores_of
 from tables import accuracies, spread, table
 
 _ROOT = Path(__file__).parents[1]
@@ -79,31 +79,56 @@ def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
     return f"{100 * (statistics.fmean(with_elmo) - statistics.fmean(without)) / error:.1f} %"
 
 
-def _measured_studies() -> Iterator[tuple[str, Study]]:
-    return ((name, study) for name, study in STUDIES.items() if rows_of(name, "with"))
-
-
 def _tasks() -> str:
     rows = []
-    for name, study in _measured_studies():
+    for name, study in STUDIES.items():
+        if not scores_of(name, WITH_ELMO):
+            continue
         for metric in study.metrics:
             is_first = metric == study.metrics[0]
-            without, with_elmo = (
-                scores_of(name, variant, metric=metric) for variant in ("without", "with")
-            )
+            scores = {variant: scores_of(name, variant, metric=metric) for variant in INPUTS}
+            compared = scores["GloVe"], scores[WITH_ELMO]
             digits = 2 if name == "ewt_pos" else 1
             rows.append(
                 [
                     study.title if is_first else "",
                     _METRICS.get(metric, metric),
-                    *_compared(without, with_elmo, digits),
-                    _reduction(without, with_elmo),
+                    _control(name) if is_first else "",
+                    spread(scores["small-en"], digits),
+                    *_compared(*compared, digits),
+                    _reduction(*compared),
                     f"{study.paper:g} %" if is_first and study.paper else "",
-                    len(with_elmo) if is_first else "",
                 ]
             )
-    head = ["task", "metric", "without", "with small-en", "relative error reduction"]
-    return table([*head, "error reduction in the paper", "seeds"], rows)
+    head = ["task", "metric", "TF-IDF", *INPUTS, "relative error reduction", "in the paper"]
+    return table(head, rows)
+
+
+def _control(name: str) -> str:
+    """The accuracy of TF-IDF with logistic regression, if it was measured."""
+    controls = measured("tfidf")
+    return f"{100 * controls[name]:.1f}" if name in controls else ""
+
+
+def _tasks_with_few_words() -> str:
+    rows = []
+    for name, study in STUDIES.items():
+        if scores_of(name, WITH_ELMO) or not scores_of(name, "with"):
+            continue
+        for metric in study.metrics:
+            scores = [scores_of(name, one, metric=metric) for one in ("without", "with")]
+            digits, is_first = 2 if name == "ewt_pos" else 1, metric == study.metrics[0]
+            rows.append(
+                [
+                    study.title if is_first else "",
+                    _METRICS.get(metric, metric),
+                    _control(name) if is_first else "",
+                    *_compared(*scores, digits),
+                    _reduction(*scores),
+                ]
+            )
+    head = ["task", "metric", "TF-IDF", "without", "with small-en", "relative error reduction"]
+    return table(head, rows)
 
 
 def _ensembles() -> str:
@@ -287,8 +312,16 @@ def _best(scores: Sequence[float]) -> str:
     return f"{100 * max(scores):.1f}{layer}"
 
 
+def _sentence_vectors() -> str:
+    found = measured("sentence_vectors")
+    methods = next(iter(found.values()))
+    rows = [[one, *(f"{100 * scores[one]:.1f}" for scores in found.values())] for one in methods]
+    return table(["sentence vectors", *found], rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "tasks": _tasks,
+    "tasks_with_few_words": _tasks_with_few_words,
     "ensembles": _ensembles,
     "shares": _shares,
     "placements": _placements,
@@ -302,5 +335,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "training": functools.partial(_training, "small_en"),
     "training_ko": functools.partial(_training, "small_ko"),
     "which_vectors": _which_vectors,
+    "sentence_vectors": _sentence_vectors,
     **KOREAN_BLOCKS,
 }

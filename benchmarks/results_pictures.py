@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from studies import MEASUREMENTS, STUDIES, rows_of, scores_of
+from studies import MEASUREMENTS, STUDIES, WITH_ELMO, rows_of, scores_of
 
 
 def draw_pictures() -> None:
@@ -24,7 +24,7 @@ def draw_pictures() -> None:
         save_figure(figure, str(images / "sample_efficiency.png"), overwrite=True)
     mixes = []
     for name, study in STUDIES.items():
-        rows = rows_of(name, "with")
+        rows = rows_of(name, WITH_ELMO) or rows_of(name, "with")
         for place, mix in zip(_places(study), rows[0]["mixes"] if rows else [], strict=False):
             mixes.append(Mix(study.title + place, np.array(mix["shares"]), mix["scale"]))
     if mixes:

@@ -2,21 +2,32 @@
 
 import json
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 MEASUREMENTS = Path(__file__).parents[1] / "docs" / "measurements"
 
 
+# The inputs that are compared: 400,000 word vectors, the included model, and both, as in the paper.
+# The other variants have the 5,050 word vectors of glove.txt; "without" has no ELMo.
+_GLOVE = {"word_vectors": "glove.6B.50d.txt"}
+INPUTS: dict[str, dict[str, Any]] = {
+    "small-en": {"word_vectors": None},
+    "GloVe": {**_GLOVE, "elmo": None, "placement": "input"},
+    "GloVe + small-en": _GLOVE,
+}
+WITH_ELMO = "GloVe + small-en"
+
+
 class Study(NamedTuple):
-    """Trainings of one task with and without ELMo, and with other settings of ELMo.
+    """Trainings of one task with several inputs, and with other settings of ELMo.
 
     title: the task and its data.
     settings: of `TaskConfig`; files are relative to the folder of the data.
     metrics: the scores to report, the most important first.
     paper: relative error reduction in the paper, in percent, or None.
-    seeds: number of seeds of the main comparison.
+    inputs: the variants of the main comparison.
     without: settings that differ without ELMo.
     shares: of the training data, for the comparison with and without ELMo by share.
     ablations: settings of ELMo to compare, by name.
@@ -28,7 +39,7 @@ class Study(NamedTuple):
     settings: dict[str, Any]
     metrics: tuple[str, ...]
     paper: float | None = None
-    seeds: int = 5
+    inputs: Sequence[str] = tuple(INPUTS)
     without: Mapping[str, Any] = types.MappingProxyType({})
     shares: tuple[float, ...] = ()
     ablations: Mapping[str, dict[str, Any]] = types.MappingProxyType({})
@@ -36,8 +47,8 @@ class Study(NamedTuple):
     tuned: float | None = None
 
 
-# Seeds of the main comparison for slow tasks, and of all other variants.
-FEW_SEEDS, OTHER_SEEDS = 3, 2
+# Of the main comparison, and of all other variants.
+SEEDS, OTHER_SEEDS = 3, 2
 _INPUTS = {"word_vectors": "glove.txt", "lowercase": True, "elmo": "small-en"}
 _MIXES = {"lambda 1": {"mix_l2": 1}, "top": {"mix": "top"}}
 _PLACEMENTS = {name: {"placement": name} for name in ("input", "both", "output")}
@@ -67,7 +78,6 @@ STUDIES = {
             "patience": 3,
         },
         metrics=("accuracy",),
-        seeds=FEW_SEEDS,
     ),
     "sst": Study(
         "sentiment, SST-5",
@@ -119,7 +129,6 @@ STUDIES = {
         },
         metrics=("f1", "em"),
         paper=24.9,
-        seeds=FEW_SEEDS,
         without={"epochs": 30},
         ablations={name: _PLACEMENTS[name] for name in ("input", "output")} | _MIXES,
         ablation_share=0.25,
@@ -141,7 +150,6 @@ STUDIES = {
         },
         metrics=("f1",),
         paper=17.2,
-        seeds=FEW_SEEDS,
         shares=(0.01, 0.05, 0.25),
         ablations={name: _PLACEMENTS[name] for name in ("both", "output")} | _MIXES,
         ablation_share=0.25,
@@ -161,14 +169,13 @@ STUDIES = {
         },
         metrics=("average", "muc", "b_cubed", "ceaf_e", "without singletons"),
         paper=9.8,
-        seeds=FEW_SEEDS,
     ),
 }
 STUDIES["srl_sentences"] = Study(
     "semantic roles of plain sentences, EWT",
     STUDIES["srl"].settings,
     metrics=("end_to_end", "predicates"),
-    seeds=FEW_SEEDS,
+    inputs=("with",),
 )
 # An epoch of a small share has few steps.
 EPOCHS = {
@@ -200,13 +207,15 @@ class Run(NamedTuple):
 def runs_of(name: str) -> Iterator[Run]:
     """The trainings of a study, the first seed of all first."""
     study = STUDIES[name]
-    shares = {*study.shares, study.ablation_share if study.ablations else 1, study.tuned or 1}
-    for seed in range(study.seeds):
-        for variant in ("without", "with"):
+    shares = {*study.shares, *([1.0] if study.shares else []), study.tuned}
+    if study.ablations:
+        shares.add(study.ablation_share)
+    for seed in range(SEEDS):
+        for variant in study.inputs:
             yield Run(name, variant, 1.0, seed)
         if seed >= OTHER_SEEDS:
             continue
-        for share in sorted(shares - {1.0}):
+        for share in sorted(shares - {None}):
             for variant in ("without", "with"):
                 yield Run(name, variant, share, seed)
         for variant in study.ablations:
@@ -224,15 +233,19 @@ def settings_of(run: Run, data: Path, tuned: Path) -> dict[str, Any]:
         tuned: the biLM of the variant "tuned".
     """
     study = STUDIES[run.study]
-    settings = {**study.settings, **study.ablations.get(run.variant, {})}
+    changes = INPUTS.get(run.variant, study.ablations.get(run.variant, {}))
+    settings = {**study.settings, **changes}
     if run.variant == "without":
-        settings |= {"elmo": None, "placement": "input", **study.without}
+        settings |= {"elmo": None, "placement": "input"}
     elif run.variant == "tuned":
         settings["elmo"] = str(tuned)
+    if settings["elmo"] is None:
+        settings |= study.without
     for name in ("train", "dev"):
         files = [file for pattern in settings[name] for file in sorted(data.glob(pattern))]
         settings[name] = tuple(map(str, files))
-    settings["word_vectors"] = str(data / settings["word_vectors"])
+    if settings["word_vectors"]:
+        settings["word_vectors"] = str(data / settings["word_vectors"])
     epochs = EPOCHS.get(run.study, {}).get(run.share)
     if epochs:
         settings |= dict(zip(("epochs", "patience"), epochs, strict=True))

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import results
 import results_pages
 import studies
+import tfidf
 
 BENCHMARKS = Path(results.__file__).parent
 FILES = {
@@ -68,13 +69,22 @@ def test_every_run_has_a_unique_name_and_valid_settings(name, tmp_path):
 
     runs = list(studies.runs_of(name))
     assert len({run.name for run in runs}) == len(runs)
-    for variant in ("without", "with"):
+    for variant in studies.STUDIES[name].inputs:
         seeds = {run.seed for run in runs if (run.variant, run.share) == (variant, 1)}
-        assert seeds == set(range(studies.STUDIES[name].seeds))
+        assert seeds == set(range(studies.SEEDS))
     for run in runs:
         settings = studies.settings_of(run, tmp_path, tmp_path / "tuned")
         settings |= {"train": ["train"], "dev": ["dev"], "workdir": "run"}
-        assert (TaskConfig(**settings).elmo is None) == run.variant.startswith("without")
+        assert (TaskConfig(**settings).elmo is None) == (run.variant in ("without", "GloVe"))
+
+
+def test_tfidf_learns_the_label_of_a_text_and_of_a_pair():
+    texts = [["good film"], ["bad film"]] * 6
+    one = tfidf.Texts(["yes", "no"] * 6, texts)
+    assert tfidf.tfidf_accuracy(one, one, one, ["tokens"]) == 1
+    pairs = [["a film", "a film"], ["no film", "a film"], ["a film", "no film"]] * 6
+    two = tfidf.Texts(["same", "left", "right"] * 6, pairs)
+    assert tfidf.tfidf_accuracy(two, two, two, ["characters", "tokens"]) == 1
 
 
 def test_tables_of_a_page_are_updated(monkeypatch):
