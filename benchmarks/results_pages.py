@@ -81,26 +81,26 @@ def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
 
 def _tasks() -> str:
     rows = []
+    inputs = [one for one in INPUTS if any(scores_of(name, one) for name in STUDIES)]
     for name, study in STUDIES.items():
         if not scores_of(name, WITH_ELMO):
             continue
         for metric in study.metrics:
             is_first = metric == study.metrics[0]
-            scores = {variant: scores_of(name, variant, metric=metric) for variant in INPUTS}
-            compared = scores["GloVe"], scores[WITH_ELMO]
+            compared = [scores_of(name, one, metric=metric) for one in ("GloVe", WITH_ELMO)]
             digits = 2 if name == "ewt_pos" else 1
             rows.append(
                 [
                     study.title if is_first else "",
                     _METRICS.get(metric, metric),
                     _control(name) if is_first else "",
-                    spread(scores["small-en"], digits),
+                    *(spread(scores_of(name, one, metric=metric), digits) for one in inputs[:-2]),
                     *_compared(*compared, digits),
                     _reduction(*compared),
                     f"{study.paper:g} %" if is_first and study.paper else "",
                 ]
             )
-    head = ["task", "metric", "TF-IDF", *INPUTS, "relative error reduction", "in the paper"]
+    head = ["task", "metric", "TF-IDF", *inputs, "relative error reduction", "in the paper"]
     return table(head, rows)
 
 
