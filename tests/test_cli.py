@@ -50,11 +50,11 @@ def process(*arguments):
 
 
 @pytest.mark.parametrize("name", [(), ("embed",)])
-def test_help_is_printed_within_a_second_of_cpu_time(name):
+def test_help_is_printed_without_the_seconds_of_tensorflows_import(name):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = process(*name, "--help")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
     assert (result.returncode, result.stderr) == (0, "")
     assert f"Usage: {' '.join(['elmo-tf', *name])}" in result.stdout
 
