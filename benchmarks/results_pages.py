@@ -281,8 +281,8 @@ def _speed() -> str:
     return table(["`elmo-tf embed`, start included", "float32", "`--precision bfloat16`"], rows)
 
 
-def _training(model: str) -> str:
-    record = json.loads((_ROOT / f"saved_models/{model}/training.json").read_text("utf-8"))
+def _training() -> str:
+    record = json.loads((_ROOT / "saved_models/small_en/training.json").read_text("utf-8"))
     settings = record["settings"]
     tokens = settings["batch_size"] * settings["unroll"]
     rows = [
@@ -332,8 +332,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "probe": _probe,
     "senses": _senses,
     "speed": _speed,
-    "training": functools.partial(_training, "small_en"),
-    "training_ko": functools.partial(_training, "small_ko"),
+    "training": _training,
     "which_vectors": _which_vectors,
     "sentence_vectors": _sentence_vectors,
     **KOREAN_BLOCKS,
