@@ -3,7 +3,6 @@
 A page has a block for each table, between `<!-- NAME -->` and `<!-- end of NAME -->`.
 """
 
-import functools
 import json
 import re
 import statistics

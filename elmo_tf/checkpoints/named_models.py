@@ -125,7 +125,7 @@ _MODELS = (
         package_folder="small_en",
     ),
     NamedModel(
-        *("small-ko", "Korean, 25 M tokens", 384, 6.8, "Apache-2.0", "elmo_tf"),
+        *("small-ko", "Korean, 35 M tokens", 384, 6.8, "Apache-2.0", "elmo_tf"),
         package_folder="small_ko",
     ),
     NamedModel(
