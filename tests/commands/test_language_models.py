@@ -112,7 +112,7 @@ def test_a_dash_reads_stdin(command, trained, stdin, monkeypatch, name):
         lines = command(name, trained, "one.txt", "-", "text.txt")[1].splitlines()
         assert [json.loads(line)["tokens"] for line in lines[:2]] == [3, 2]
         parts = (lines[2:], wanted[1].splitlines())
-        assert_close(*([json.loads(line) for line in part] for part in parts), rtol=1e-5)
+        assert_close(*([json.loads(line) for line in part] for part in parts), rtol=1e-6)
     stdin(b"the\ncat\rdog\n")
     status, _, err = command(name, trained, "-")
     assert status == 1

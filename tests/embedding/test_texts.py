@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import Embedder
+from elmo_tf.checkpoints.named_models import find_named_model
 from elmo_tf.embedding.word_means import WordMeans, means_of_parts
 from elmo_tf.text.tokenizers import Token
 from nested_arrays import assert_close
@@ -64,13 +65,19 @@ def test_a_word_has_the_mean_of_the_vectors_of_its_tokens(embedder, bilm):
 
 
 KOREAN = "감독이 만든 세계관과 배우들의 연기력이 돋보였던 작품입니다. 다음편이 기다려집니다!"
+COUNTS = json.loads((find_named_model("small-ko").folder / "training.json").read_text())["corpus"]
+UNKNOWN_IN_TRAINING = f"{COUNTS['unknown'] / COUNTS['tokens']:.1%}"
 
 
 @pytest.mark.parametrize("path", ["embed", "encode", "embed_file"])
 @pytest.mark.parametrize(
     ("text", "tokenizer", "message"),
     [
-        (KOREAN, None, "% of the tokens are not in the vocabulary of the model, but only "),
+        (
+            KOREAN,
+            None,
+            f"are not in the vocabulary of the model, but only {UNKNOWN_IN_TRAINING} of",
+        ),
         (KOREAN, "model", None),
         (unicodedata.normalize("NFD", KOREAN), None, "not in Unicode's normal form NFC"),
         (unicodedata.normalize("NFD", KOREAN), "model", "Text is normalized to NFC"),

@@ -116,7 +116,7 @@ def test_the_fast_loops_agree_with_keras_in_values_and_gradients(shape, mask, ba
         gradients = tape.gradient(loss, watched, unconnected_gradients="zero")
         results.append([*outputs, *map(tf.convert_to_tensor, gradients)])
 
-    assert_close(results[:2], [results[2]] * 2, ATOL, rtol=1e-6)
+    assert_close(results[:2], [results[2]] * 2, ATOL, rtol=5e-7)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
