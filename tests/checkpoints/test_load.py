@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from elmo_tf import Vocabulary, load_bilm, save_bilm
+from elmo_tf import Vocabulary, load_bilm
 from reference import checkpoint
 
 SENTENCES = ["the cat sat", "", "한국어"]
@@ -27,12 +27,6 @@ def zip_of(path, files):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
-    return path
-
-
-def tar_of(path, directory, name="elmo"):
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(directory, name)
     return path
 
 
@@ -89,26 +83,22 @@ def test_a_directory_may_hold_one_checkpoint_in_a_subfolder(tmp_path, copied, la
         load_bilm(tmp_path / "unpacked")
 
 
-@pytest.mark.parametrize("name", ["elmo.tar.gz", "elmo.tgz", "download"])
-def test_tar_archives_are_loaded(tmp_path, checkpoint_directory, layers, name):
-    check(load_bilm(tar_of(tmp_path / name, checkpoint_directory)), layers)
-
-
 def test_an_archive_from_a_url_is_downloaded_once(
     website, checkpoint_directory, layers, capsys, caplog
 ):
     folder, address = website
-    tar_of(folder / "elmo.tar.gz", checkpoint_directory, ".")
+    with tarfile.open(folder / "download", "w:gz") as archive:  # its name does not matter
+        archive.add(checkpoint_directory, "elmo")
 
     caplog.set_level("INFO", logger="absl")
-    check(load_bilm(f"{address}/elmo.tar.gz"), layers)
+    check(load_bilm(f"{address}/download"), layers)
     assert capsys.readouterr().out == ""
-    assert f"Downloading {address}/elmo.tar.gz." in caplog.text
-    (folder / "elmo.tar.gz").unlink()
-    check(load_bilm(f"{address}/elmo.tar.gz"), layers)  # from the cache
+    assert f"Downloading {address}/download." in caplog.text
+    (folder / "download").unlink()
+    check(load_bilm(f"{address}/download"), layers)  # from the cache
 
 
-def test_urls_with_the_same_file_name_are_cached_separately(website, checkpoint_directory, layers):
+def test_urls_with_the_same_file_name_are_cached_separately(website, checkpoint_directory):
     folder, address = website
     other = checkpoint.options(n_highway=0, dim=9)
     checkpoint.write(folder / "other", other, checkpoint.random_weights(other))
@@ -118,10 +108,7 @@ def test_urls_with_the_same_file_name_are_cached_separately(website, checkpoint_
         zip_of(folder / "elmo.zip", files_of(folder / name))
         pair = (f"{address}/{name}/options.json", f"{address}/{name}/weights.hdf5")
         for url in (pair, f"{address}/elmo.zip?id={name}/a"):
-            if name == "one":
-                check(load_bilm(url), layers)
-            else:
-                assert load_bilm(url).config.lstm.dim == 9
+            assert load_bilm(url).config == load_bilm(folder / name).config
 
 
 @pytest.mark.parametrize("name", ["model.hdf5", "old_weights.hdf5", "old_options.json"])
@@ -133,11 +120,9 @@ def test_two_options_or_weight_files_are_refused_without_a_pair(copied, layers, 
     check(load_bilm((copied / "options.json", str(copied / "weights.hdf5"))), layers)
 
 
-def test_single_files_and_other_objects_are_refused(checkpoint_directory):
+def test_single_files_are_refused(checkpoint_directory):
     with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
-    with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike"):
-        load_bilm(None)
     with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
         load_bilm(("one",))
 
@@ -171,12 +156,9 @@ def test_the_token_table_may_be_in_the_weight_file(tmp_path, options, weights, f
     Vocabulary.build(["a a b"]).save(folder / "vocab.txt")
 
     bilm = load_bilm(folder)
-    save_bilm(bilm, tmp_path / "converted")
 
     np.testing.assert_array_equal(bilm.token_embeddings(["b", "?"]), table[[4, 2]])
     np.testing.assert_array_equal(bilm(["a b"])["layers"][0, 0, :, :6], table[3:])
-    converted = load_bilm(tmp_path / "converted")
-    np.testing.assert_array_equal(converted(["a b"])["layers"], bilm(["a b"])["layers"])
     # A file of token embeddings takes precedence.
     checkpoint.write_hdf5(folder / "token_embeddings.hdf5", {"embedding": table + 1})
     np.testing.assert_array_equal(load_bilm(folder).token_embeddings(["b"]), table[[4]] + 1)

@@ -85,8 +85,8 @@ def test_models_of_the_nlpl_repository_are_loaded_by_number(
             for name, content in files.items():
                 packed.writestr(name, content)
 
-    files = {name: (checkpoint_directory / name).read_bytes() for name in ("options.json",)}
-    files["model.hdf5"] = (checkpoint_directory / "weights.hdf5").read_bytes()
+    names = {"options.json": "options.json", "model.hdf5": "weights.hdf5"}
+    files = {name: (checkpoint_directory / file).read_bytes() for name, file in names.items()}
     nlpl({**files, "vocab.txt": "<S>\n</S>\n<UNK>\nthe\n", "meta.json": "{}"})
 
     assert model_digest(load_bilm("nlpl-212")) == model_digest(bilm)
@@ -95,9 +95,8 @@ def test_models_of_the_nlpl_repository_are_loaded_by_number(
     assert [path.name for path in cache.iterdir()] == ["nlpl-212"]
     shutil.rmtree(cache)
     nlpl({"meta.json": "[]", "model.bin": "0"})
-    with pytest.raises(
-        ValueError, match=r"212\.zip is not an ELMo model: .* meta.json, model.bin\."
-    ):
+    message = r"212\.zip is not an ELMo model: .* meta.json, model.bin\."
+    with pytest.raises(ValueError, match=message):
         load_bilm("nlpl-212")
     assert not list(cache.iterdir())
 

@@ -104,19 +104,6 @@ def test_a_saved_bilm_loads_with_the_same_config_and_outputs(tmp_path, shape):
     assert found == checkpoint.shapes(options)
 
 
-def test_the_initial_state_of_a_warm_start_is_saved(tmp_path, fresh_bilm, bilm):
-    warm = fresh_bilm()
-    warm.warm_start(["the cat sat", ["a", "서울"]])
-    expected = warm(SENTENCES)["layers"]
-    assert np.abs(expected - bilm(SENTENCES)["layers"]).max() > 1e-3
-
-    save_bilm(warm, tmp_path)
-    loaded = load_bilm(tmp_path)
-
-    np.testing.assert_array_equal(loaded.initial_state, warm.initial_state)
-    np.testing.assert_array_equal(loaded(SENTENCES)["layers"], expected)
-
-
 def test_token_embeddings_in_a_file_replace_the_char_cnn(tmp_path, checkpoint_directory, bilm):
     vocabulary = Vocabulary.build(["the cat sat on 한국어", "unseen"])
     vocabulary.save(tmp_path / "words.txt")

@@ -41,15 +41,13 @@ def test_a_training_directory_gives_the_same_weights_as_published_files(tmp_path
 
 def test_a_prefix_selects_one_of_several_checkpoints(trained):
     options = tf1_training.options()
-    other = tf1_training.weights(options, seed=5)
-    tf1_training.write(trained, options, other, "model.ckpt-16")
-    newest, first = load_bilm(trained), load_bilm(str(trained / PREFIX))
+    first, newest = tf1_training.weights(options), tf1_training.weights(options, seed=5)
+    tf1_training.write(trained, options, newest, "model.ckpt-16")
 
-    table = newest.token_encoder.char_cnn.char_embedding.numpy()
-    np.testing.assert_array_equal(table, other["char_embed"])
-    assert not np.array_equal(first.token_encoder.char_cnn.char_embedding, table)
-    by_index = load_bilm(trained / f"{PREFIX}.index").token_encoder.char_cnn.char_embedding
-    np.testing.assert_array_equal(by_index, first.token_encoder.char_cnn.char_embedding)
+    prefix = trained / PREFIX
+    for path, wanted in ((trained, newest), (str(prefix), first), (f"{prefix}.index", first)):
+        table = load_bilm(path).token_encoder.char_cnn.char_embedding
+        np.testing.assert_array_equal(table, wanted["char_embed"])
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing {", b"\xff\xfe"])
@@ -149,13 +147,10 @@ def test_several_checkpoints_without_a_checkpoint_file_are_refused(trained):
         load_bilm(trained)
 
 
-def test_the_error_names_a_missing_or_damaged_index(trained):
+@pytest.mark.parametrize("length", [100, 0])
+def test_the_error_names_a_damaged_index(trained, length):
     path = trained / f"{PREFIX}.index"
-    for length in (100, 0):
-        path.write_bytes(path.read_bytes()[:length])
-        with pytest.raises(ValueError, match=r"Cannot open .*ckpt-8.index: "):
-            load_bilm(trained)
-    path.unlink()
+    path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(ValueError, match=r"Cannot open .*ckpt-8.index: "):
         load_bilm(trained)
 

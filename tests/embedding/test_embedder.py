@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas
 import pytest
 
 from elmo_tf import BiLM, Elmo, Embedder
@@ -85,9 +84,8 @@ def test_without_layers_encode_averages_and_embed_returns_all_layers(bilm, embed
     for output in ("sentence", "token"):
         expected = average.encode(sentences, output)
         assert_close(embedder.encode(sentences, output), expected, atol=1e-6)
-    assert embedder.encode("the cat").shape == (WIDTH,)
-    assert embedder.encode([]).shape == (0, WIDTH)
     assert pickle.loads(pickle.dumps(embedder)).encode("the cat").shape == (WIDTH,)
+    assert embedder.encode([]).shape == (0, WIDTH)
 
 
 @pytest.mark.parametrize("layers", ["all", None])
@@ -104,8 +102,6 @@ def test_similarity_is_the_cosine_of_each_pair(embedder_of, layers):
     np.testing.assert_allclose(embedder.similarity(embedder.encode(a), b), found, atol=1e-6)
     np.testing.assert_allclose(embedder.similarity("a", embedder.encode(["a"])), [[1]], atol=1e-6)
     assert embedder.similarity([], b).shape == (0, 2)
-    with pytest.raises(ValueError, match=r"size 7 is different from"):
-        embedder.similarity(b, np.ones((2, 7)))
 
 
 def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog):
@@ -137,16 +133,6 @@ def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):
     elmo.mixes[0].scaling.assign(1.7)
 
 
-@pytest.mark.usefixtures("eager_functions")
-@pytest.mark.parametrize("layers", ["all", "mix"])
-def test_a_forward_bilm_gives_the_forward_half_of_the_vectors(forward_bilm, layers, embedder_of):
-    forward, sentences = Embedder(forward_bilm, layers), ["the cat sat", "a"]
-
-    expected = embedder_of(layers).encode(sentences)[..., : WIDTH // 2]
-    np.testing.assert_allclose(forward.encode(sentences), expected, atol=1e-6)
-    assert forward.encode([]).shape[-1] == forward.dim == WIDTH // 2
-
-
 def test_sentence_vectors_are_means_over_tokens_and_may_be_normalized(embedder_of):
     embedder, sentences = embedder_of("all"), ["the cat sat", [], ["a"]]
     assert embedder.encode([]).shape == (0, NUM_LAYERS, WIDTH)
@@ -176,8 +162,6 @@ def test_progress_is_shown_on_request(embedder, capsys):
 
 def test_invalid_sentences_are_refused_with_their_number(embedder):
     for call in (embedder.encode, embedder.embed, embedder.embed_texts):
-        with pytest.raises(TypeError, match=r"not a table.*Pass one column, for example df"):
-            call(pandas.DataFrame({"text": ["the cat sat"], "label": 1}))
         with pytest.raises(TypeError, match=r"a str or a list of tokens.*Sentence 1 is None"):
             call(["a", None])  # before anything is computed
     with pytest.raises(TypeError, match=r"a str or a list of tokens.*entence 1 is "):
@@ -249,43 +233,33 @@ def test_bfloat16_vectors_are_near_float32_and_leave_the_bilm_unchanged(elmo, mo
         found = Embedder(rough.bilm, "all").encode("the cat", "token")
         np.testing.assert_allclose(found, exact.encode("the cat", "token"), atol=1e-5)
 
+    copy = pickle.loads(pickle.dumps(rough))
+    assert copy.settings() == rough.settings()
+    np.testing.assert_array_equal(copy.encode(["the cat"]), rough.encode(["the cat"]))
+    # On processors without bfloat16 instructions, a copy computes in float32.
+    monkeypatch.setattr(module, "usable_precision", lambda precision: "float32")
+    copy = pickle.loads(pickle.dumps(rough))
+    assert copy.precision == copy.bilm.compute_dtype == "float32"
+
 
 @pytest.mark.usefixtures("eager_functions")
 def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, word_bilm):
-    def copied(embedder):
-        return pickle.loads(pickle.dumps(embedder))
-
     elmo = Elmo(fresh_bilm())
     elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
     embedder = Embedder(elmo, "mix", batch_tokens=64)
     expected = embedder.encode(["the cat sat", "a"])
 
-    one = copied(embedder)
+    copy = pickle.loads(pickle.dumps(embedder))
 
-    assert one.settings() == embedder.settings()
-    assert one.bilm.compute_dtype == "float32"
+    assert copy.settings() == embedder.settings()
     elmo.mixes[0].scaling.assign(3.0)
     for weight in elmo.bilm.weights:
         weight.assign(0 * weight)
-    np.testing.assert_array_equal(one.encode(["the cat sat", "a"]), expected)
-    assert copied(one).settings() == one.settings()
+    np.testing.assert_array_equal(copy.encode(["the cat sat", "a"]), expected)
+    copy = pickle.loads(pickle.dumps(Embedder(word_bilm)))
     expected = word_bilm(["b never a"])["layers"][0]
-    found = next(copied(Embedder(word_bilm)).embed(["b never a"]))
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.usefixtures("eager_functions")
-def test_a_copy_keeps_its_precision_if_the_hardware_supports_the_precision(bilm, monkeypatch):
-    monkeypatch.setattr(module, "usable_precision", lambda precision: precision)
-    rough = Embedder(bilm, precision="bfloat16")
-    copy = pickle.loads(pickle.dumps(rough))
-    assert copy.settings() == rough.settings()
-    np.testing.assert_array_equal(copy.encode(["the cat"]), rough.encode(["the cat"]))
-
-    monkeypatch.setattr(module, "usable_precision", lambda precision: "float32")
-    copy = pickle.loads(pickle.dumps(rough))
-    assert copy.precision == copy.bilm.compute_dtype == "float32"
+    np.testing.assert_allclose(next(copy.embed(["b never a"])), expected, atol=1e-5)
 
 
 FORK = """

@@ -1,5 +1,3 @@
-import functools
-
 import numpy as np
 import pytest
 
@@ -14,36 +12,23 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 SENTENCES = [["the", "cat"], [], ["서울", "the", "\udcff"], ["cat", "x" * 60, "on"]]
 
 
-def assert_matches_bilm(bilm, table, sentences):
-    for tokens, rows in zip(sentences, table.rows(sentences), strict=True):
-        assert rows.dtype == np.int32
-        vectors = table.vectors(rows)
-        assert vectors.dtype == np.float32
-        expected = bilm.token_embeddings(tokens) if tokens else np.zeros((0, 6))
-        np.testing.assert_allclose(vectors, expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("capacity", [0, 6, 100])
 def test_tokens_are_encoded_once_and_again_after_they_are_evicted(bilm, capacity, monkeypatch):
+    # The table grows, and several batches are encoded.
+    monkeypatch.setattr(module, "_FIRST_SIZE", 5)
+    monkeypatch.setattr(module, "_TOKENS_AT_ONCE", 3)
     table, encoded = TokenTable(bilm, capacity), []
     encode = table._encode
     monkeypatch.setattr(table, "_encode", lambda tokens: encoded.extend(tokens) or encode(tokens))
     for sentences in (SENTENCES, [["a", "b", "c", "the"]], SENTENCES, [["a"]]):
-        assert_matches_bilm(bilm, table, sentences)
+        for tokens, rows in zip(sentences, table.rows(sentences), strict=True):
+            expected = bilm.token_embeddings(tokens) if tokens else np.zeros((0, 6))
+            np.testing.assert_allclose(table.vectors(rows), expected, atol=1e-6)
     assert (len(encoded) == len(set(encoded)) == 9) == (capacity == 100)
     assert len(table._rows) <= max(capacity, 1)
     padding, *boundaries = table.vectors(np.arange(NUM_SPECIAL_TOKENS))
     assert not padding.any()
     np.testing.assert_allclose(boundaries, bilm.boundary_embeddings(), atol=1e-6)
-
-
-def test_a_table_grows_and_encodes_many_tokens_in_batches(bilm, monkeypatch):
-    monkeypatch.setattr(module, "_TOKENS_AT_ONCE", 7)
-    monkeypatch.setattr(module, "_FIRST_SIZE", 5)
-    table = TokenTable(bilm, 100)
-    words = [str(number) for number in range(30)]
-
-    assert_matches_bilm(bilm, table, [words[:9], words[3:25], words])
 
 
 def test_weights_that_change_between_two_calls_are_used(fresh_bilm):
@@ -91,42 +76,24 @@ def windows(monkeypatch):
     return shapes
 
 
-@pytest.fixture(scope="module")
-def embedder_of(elmo):
-    """Embedders of an Elmo, shared by the tests: each traces its graphs once."""
-    return functools.cache(
-        lambda layers, batch_tokens: Embedder(elmo, layers, batch_tokens=batch_tokens)
-    )
-
-
-@pytest.mark.parametrize("length", [17, 24, 50])
 @pytest.mark.parametrize("layers", ["all", "mix"])
-def test_windows_give_the_same_vectors_as_one_pass(embedder_of, windows, elmo, layers, length):
-    tokens = sentence(length)
-
-    (found,) = embedder_of(layers, 16).embed([tokens])
-
-    assert len(windows) == -(-length // 8)
-    assert found.dtype == np.float32
-    expected = elmo([tokens]) if layers == "mix" else elmo.bilm([tokens])["layers"]
-    np.testing.assert_allclose(found, expected[0], atol=1e-5)
-
-
-def test_sentences_of_all_lengths_share_rows_and_are_returned_in_input_order(
-    embedder_of, windows, bilm
-):
+def test_sentences_of_all_lengths_share_rows_and_are_returned_in_input_order(windows, elmo, layers):
     sentences = [sentence(n, n) for n in (3, 40, 0, 17, 90, 16, 5, 9)]
 
-    found = list(embedder_of("all", 32).embed(sentences))
+    found = list(Embedder(elmo, layers, batch_tokens=32).embed(sentences))
 
     # Rows of 90 and of 40 + 17 + 16 + 9 + 5 + 3 tokens.
     assert {rows for rows, _ in windows} == {2}
     assert sum(rows * size for rows, size in windows) < 1.1 * sum(map(len, sentences))
-    check(found, bilm, sentences)
+    if layers == "all":
+        check(found, elmo.bilm, sentences)
+    else:
+        for tokens, vectors in zip(sentences, found, strict=True):
+            np.testing.assert_allclose(vectors, elmo([tokens])[0, : len(tokens)], atol=1e-5)
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_only_the_layers_that_are_needed_are_read(embedder_of, windows, bilm, layer, monkeypatch):
+def test_only_the_layers_that_are_needed_are_read(windows, bilm, layer, monkeypatch):
     """The LSTMs above the layer have no result."""
     for stack in bilm.lstm_stacks:
         for lstm in stack.lstms[layer:]:

@@ -13,11 +13,6 @@ SENTENCES = [["the", "cat", "sat", "."], [], ["a", "dog"], ["this", "and", "that
 
 
 @pytest.fixture
-def embedder(bilm):
-    return Embedder(bilm)
-
-
-@pytest.fixture
 def calls(monkeypatch):
     """The lists of sentences that are embedded."""
     found, embed = [], Embedder.embed

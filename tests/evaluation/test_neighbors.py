@@ -7,7 +7,6 @@ from elmo_tf.evaluation import neighbors
 from elmo_tf.evaluation.neighbors import (
     Occurrence,
     distinct_sentences,
-    in_context,
     nearest_tokens,
     occurrences_of,
     typical_occurrences,
@@ -115,21 +114,6 @@ def test_occurrences_have_the_file_and_line_of_their_first_appearance(embedder, 
     assert list(distinct_sentences([text_file], max_tokens=6)) == SENTENCES[:2]
 
 
-@pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
-def test_stored_vectors_replace_embedding_the_text(embedder, text, text_file, tmp_path, suffix):
-    embedder.embed_file(text_file, tmp_path / f"vectors{suffix}")
-    stored = open_vectors(tmp_path / f"vectors{suffix}")
-    queries = [Occurrence(["the", "bank"], 1)]
-
-    [found] = nearest_tokens(embedder, queries, text, stored=stored)
-
-    [wanted] = nearest_tokens(embedder, queries, text)
-    for layer, nearest in wanted.items():
-        assert [one[:4] for one in found[layer]] == [one[:4] for one in nearest]
-    with pytest.raises(ValueError, match="has no vectors of the sentence 'other'"):
-        nearest_tokens(embedder, queries, {"other": ("a.txt", 1)}, stored=stored)
-
-
 def test_typical_occurrences_of_the_larger_use_come_first():
     class Angles:
         num_layers, dim = 1, 2
@@ -146,11 +130,7 @@ def test_typical_occurrences_of_the_larger_use_come_first():
     assert typical_occurrences(Angles(), angles[:1], 2, layer=0) == angles[:1]
 
 
-def test_wrong_arguments_are_errors(embedder, bilm, text, text_file, tmp_path):
-    with pytest.raises(ValueError, match="The word 'Play' does not occur in the text"):
-        occurrences_of("Play", text)
-    with pytest.raises(ValueError, match="`layers` must be from 0 to 2"):
-        nearest_tokens(embedder, [], text, [3])
+def test_vectors_of_another_shape_are_errors(embedder, bilm, text, text_file, tmp_path):
     with pytest.raises(ValueError, match=r"must return all layers.*Received: 'top'"):
         nearest_tokens(Embedder(bilm, layers="top"), [], text)
     Embedder(bilm, layers="top").embed_file(text_file, tmp_path / "top.hdf5")
@@ -158,19 +138,6 @@ def test_wrong_arguments_are_errors(embedder, bilm, text, text_file, tmp_path):
         nearest_tokens(embedder, [], text, stored=open_vectors(tmp_path / "top.hdf5"))
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain Äpfel 은행 😀 नि\u200dशा", "plain Äpfel 은행 😀 नि\u200dशा"),
-        ("a\tb\r\nc\x00\x85\u2028\u2029\udcff", r"a\tb\r\nc\x00\x85\u2028\u2029\udcff"),
-    ],
-)
-def test_invisible_characters_are_escaped(text, shown):
-    assert visible(text) == shown
-
-
-def test_a_token_is_marked_in_its_context():
-    tokens = ["a", "|", "c\t", "d"]
-
-    assert in_context(tokens, 1) == r"a **\|** c\t d"
-    assert in_context(tokens, 3, width=1) == r"… c\t **d**"
+def test_invisible_characters_are_escaped():
+    assert visible("plain Äpfel 은행 😀 नि\u200dशा") == "plain Äpfel 은행 😀 नि\u200dशा"
+    assert visible("a\tb\r\nc\x00\x85\u2028\u2029\udcff") == r"a\tb\r\nc\x00\x85\u2028\u2029\udcff"

@@ -59,28 +59,25 @@ def expected(language_model, target_ids, options, weights):
     }
 
 
-@pytest.mark.parametrize("tokens_per_window", [640, 4])  # one window, and several
+# One window, and several; with the logits of all tokens in memory, of four, or of less than one.
+@pytest.mark.parametrize(("window", "in_memory"), [(640, 640), (4, 640), (640, 4), (640, 0.1)])
+@pytest.mark.parametrize("name", ["language_model", "forward_model"])
 def test_perplexity_equals_the_formula_in_each_measurement(
-    language_model, text, expected, monkeypatch, capsys, tokens_per_window
+    request, name, text, expected, monkeypatch, capsys, window, in_memory
 ):
-    monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", tokens_per_window)
-    measure = Perplexity(language_model, [text])
+    model = request.getfixturevalue(name)
+    if name == "forward_model":
+        expected = {**expected, "average": expected["forward"]}
+        del expected["backward"]
+    monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", window)
+    monkeypatch.setattr(module, "_LOGITS_IN_MEMORY", int(in_memory * len(model.vocabulary)))
+    measure = Perplexity(model, [text])
 
     assert measure() == pytest.approx(expected, rel=1e-5)
 
     assert f"evaluating: {NUM_TARGETS}/{NUM_TARGETS}, " in capsys.readouterr().err
     assert measure(shown=False) == pytest.approx(expected, rel=1e-5)  # from zero states again
     assert capsys.readouterr().err == ""
-
-
-def test_a_forward_model_has_only_a_forward_perplexity(forward_model, language_model, text):
-    result = perplexity(forward_model, [text])
-    of_both = perplexity(language_model, [text])
-
-    assert result.keys() == {"forward", "average", "tokens", "unknown"}
-    assert result["average"] == result["forward"]
-    assert result["forward"] == pytest.approx(of_both["forward"], rel=1e-6)
-    assert result["tokens"] == NUM_TARGETS
 
 
 def check_losses_of_the_bias(result, model, target_ids):
@@ -105,9 +102,8 @@ def test_all_tokens_are_counted_with_several_batch_rows(
 
     check_losses_of_the_bias(result, model, target_ids)
     assert result["tokens"] == NUM_TARGETS
-    model.softmax.bias.assign(
-        np.eye(len(model.vocabulary))[0] * 10_000
-    )  # others have probability 0
+    # All tokens but one have probability 0.
+    model.softmax.bias.assign(np.eye(len(model.vocabulary))[0] * 10_000)
     assert perplexity(model, [text])["forward"] == np.inf
 
 
@@ -139,41 +135,6 @@ def test_if_a_row_is_stuck_all_rows_are_read_again_from_the_states_of_the_best_o
 
     check_losses_of_the_bias(result, model, target_ids)
     assert caplog.text.count("the LSTM can get stuck") == 1
-
-
-def test_many_unknown_targets_give_a_warning(language_model, tmp_path, caplog):
-    # 40 targets; the token <UNK> counts as unknown.
-    (tmp_path / "text.txt").write_text("한국어 <UNK> mat" + " cat" * 36)
-
-    measure = Perplexity(language_model, [tmp_path / "text.txt"])
-
-    assert "7.5% of the targets are not in the vocabulary" in caplog.text
-    assert measure(shown=False)["unknown"] == 3 / 40
-    caplog.clear()
-    (tmp_path / "text.txt").write_text("the cat sat on\n" * 10 + "a\n")  # 1 of 52
-    Perplexity(language_model, [tmp_path / "text.txt"])
-    assert caplog.text == ""
-
-
-# Logits in memory: of less than one token, of three (the last chunk is short), and of all.
-@pytest.mark.parametrize("num_tokens_in_memory", [0.1, 3, 100])
-@pytest.mark.parametrize("num_tokens", [11, 0])
-def test_losses_are_exact_for_any_chunk_size(
-    language_model, monkeypatch, num_tokens_in_memory, num_tokens
-):
-    softmax, rng = language_model.softmax, np.random.default_rng(1)
-    inputs = rng.normal(size=(num_tokens, softmax.kernel.shape[1])).astype(np.float32)
-    targets = rng.integers(0, softmax.vocabulary_size, num_tokens, np.int32)
-    size = int(num_tokens_in_memory * softmax.vocabulary_size)
-    monkeypatch.setattr(module, "_LOGITS_IN_MEMORY", size)
-
-    losses = module.token_losses(softmax, tf.constant(inputs), tf.constant(targets))
-
-    expected = reference_softmax.full_loss(
-        inputs, targets, softmax.kernel.numpy(), softmax.bias.numpy()
-    )
-    np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    assert losses.dtype == tf.float32
 
 
 def test_an_evaluation_that_is_stopped_has_no_result(language_model, text):

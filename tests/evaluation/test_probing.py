@@ -66,35 +66,18 @@ def test_only_layers_above_0_depend_on_the_context():
         assert accuracy["known"] == accuracy["all"]
 
 
-def test_large_training_data_are_sampled_by_sentence(embedder, caplog):
-    train = [TaggedSentence([f"w{i}", "x", "y"], ["A", "B", "C"]) for i in range(40)]
-    test = [TaggedSentence([f"w{i}"], ["A"]) for i in range(40)]
-
-    found = probe(embedder, train, test, max_train_tokens=20)
-
-    assert (found["train_sentences"], found["train_tokens"]) == (6, 18)
-    assert found["test_unknown"] == 34  # tokens of sentences that were not sampled
-    assert "trained on a sample of 6 of the 40 sentences" in caplog.text
-    assert probe(embedder, train, test, max_train_tokens=1)["train_sentences"] == 1
-
-
 @pytest.mark.parametrize(
-    ("train", "test", "settings", "message"),
+    ("train", "settings", "message"),
     [
-        ([], TEST, {}, r"There is no token in the training data"),
-        (
-            [TaggedSentence(["a", "b"], ["_", "_"])],
-            TEST,
-            {},
-            r"All training tokens have the tag '_'.*--tag-column",
-        ),
-        (TRAIN, TEST, {"c": 0.0}, r"`c` above 0\. Received: 200, 500000 and 0\.0"),
-        (TRAIN, TEST, {"max_iterations": 0}, "must be at least 1"),
+        ([], {}, r"There is no token in the training data"),
+        ([TaggedSentence(["a"], ["_"])], {}, r"All training tokens have the tag '_'.*--tag-column"),
+        (TRAIN, {"c": 0.0}, r"`c` above 0\. Received: 200, 500000 and 0\.0"),
+        (TRAIN, {"max_iterations": 0}, "must be at least 1"),
     ],
 )
-def test_invalid_data_and_settings_are_errors(embedder, train, test, settings, message):
+def test_invalid_data_and_settings_are_errors(embedder, train, settings, message):
     with pytest.raises(ValueError, match=message):
-        probe(embedder, train, test, **settings)
+        probe(embedder, train, TEST, **settings)
 
 
 @pytest.mark.parametrize(("dtype", "shift"), [(np.float32, 0), (np.float16, 100)])

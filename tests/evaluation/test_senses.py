@@ -8,7 +8,6 @@ from elmo_tf.evaluation import evaluate_senses
 from elmo_tf.evaluation.senses import (
     SenseInstance,
     SenseSentence,
-    f1_table,
     instance_vectors,
     mean_sense_vectors,
 )
@@ -19,10 +18,10 @@ BANK, RIVER, MONEY = ("bank", "noun"), "bank%1:17:01::", "bank%1:14:00::"
 INVENTORY = {BANK: [MONEY, RIVER], ("cat", "noun"): ["cat%1"], ("dog", "noun"): ["dog%1"]}
 
 
-def sentence(number, text, *senses, lemma="bank", pos="noun", word=None):
+def sentence(number, text, *senses, lemma="bank", pos="noun"):
     """A sentence with one instance, the word of its lemma."""
     tokens = text.split()
-    place = tokens.index(word or lemma)
+    place = tokens.index(lemma)
     instance = SenseInstance(f"s{number}", lemma, pos, place, place + 1, senses)
     return SenseSentence(tokens, [instance])
 
@@ -51,59 +50,33 @@ def test_the_answers_equal_a_direct_search(embedder):
     trained, right = vectors(train), 0
     means = np.stack([trained[senses_of == key].mean(axis=0) for key in keys])
     for one, vector in zip(test, vectors(test), strict=True):
-        for layer in (1, 2):  # layer 0 does not depend on the context
+        for layer in (1, 2):
             cosines = [mean[layer] @ vector[layer] / np.linalg.norm(mean[layer]) for mean in means]
             expected = keys[int(np.argmax(cosines))]
             assert found["answers"]["test"][f"layer_{layer}"][one.instances[0].id] == expected
         right += expected == one.instances[0].senses[0]
     assert found["f1"]["layer_2"]["test"] == found["f1"]["layer_2"]["noun"] == right / 25
     assert 0 < right < 25
+    # In layer 0 all senses are equally near: the most frequent one is the answer.
+    assert found["answers"]["test"]["layer_0"] == found["answers"]["test"]["most_frequent"]
 
 
-def test_untrained_lemmas_get_the_first_sense_or_no_answer(embedder):
-    tests = {
-        "one": [RIVERSIDE, sentence(2, "a cat", "cat%1", lemma="cat")],
-        "two": [
-            sentence(0, "in Oslo", "oslo%1", lemma="oslo", word="Oslo"),
-            # A lemma is trained with its part of speech.
-            sentence(1, "they bank", "bank%2", pos="verb"),
-            sentence(2, "a dog", "dog%new", lemma="dog"),
-        ],
-    }
-    train = [RIVERSIDE, sentence(3, "the dog", "dog%new", lemma="dog")]
+def test_answers_depend_on_the_part_of_speech_and_may_be_outside_the_inventory(embedder):
+    train = [RIVERSIDE, sentence(1, "the dog", "dog%new", lemma="dog")]
+    test = [
+        sentence(0, "they bank", "bank%2", pos="verb"),
+        sentence(1, "a dog", "dog%new", lemma="dog"),
+        # Not in the training data. Each gold key is a right answer.
+        sentence(2, "a cat", "cat%2", "cat%1", lemma="cat"),
+    ]
 
-    found = evaluate_senses(embedder, train, tests, INVENTORY)
+    found = evaluate_senses(embedder, train, {"test": test}, INVENTORY)
 
-    methods = ["first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"]
-    assert list(found["answers"]["one"]) == list(found["answers"]["two"]) == methods
-    for method in methods[1:]:
-        assert found["answers"]["one"][method] == {"s0": RIVER, "s2": "cat%1"}
-        # A sense outside the inventory can be answered.
-        assert found["answers"]["two"][method] == {"s0": None, "s1": None, "s2": "dog%new"}
-    assert found["answers"]["one"]["first_sense"] == {"s0": MONEY, "s2": "cat%1"}
-    assert found["answers"]["two"]["first_sense"] == {"s0": None, "s1": None, "s2": "dog%1"}
-    columns = {"one": 2, "two": 3, "noun": 4, "verb": 1, "adj": 0, "adv": 0, "all": 5}
-    assert found["instances"] == columns
-    # Three of three answers are right, for five instances.
-    assert found["f1"]["layer_2"] == pytest.approx(
-        {"one": 1, "two": 2 / 4, "noun": 6 / 7, "verb": 0, "adj": None, "adv": None, "all": 6 / 8}
-    )
-    assert found["f1"]["first_sense"]["all"] == 2 / 8
-
-
-def test_an_answer_is_right_if_it_is_one_of_the_gold_keys():
-    gold = {"a": ("s1",), "b": ("s1", "s2"), "c": ("s3",), "d": ("s4",)}
-    instances = [SenseInstance(name, "x", "noun", 0, 1, keys) for name, keys in gold.items()]
-    tests = {"test": [SenseSentence(["x"], instances)]}
-    answers = {
-        "all": {"a": "s1", "b": "s2", "c": "s1", "d": "s1"},
-        "some": {"a": "s1", "b": "s1", "c": None, "d": None},
-        "none": dict.fromkeys("abcd"),
-    }
-
-    found = f1_table(tests, {"test": answers})["f1"]
-
-    assert {name: found[name]["test"] for name in found} == {"all": 0.5, "some": 2 / 3, "none": 0}
+    answers = found["answers"]["test"]
+    assert answers["first_sense"] == {"s0": None, "s1": "dog%1", "s2": "cat%1"}
+    for method in ("most_frequent", "layer_0", "layer_1", "layer_2"):
+        assert answers[method] == {"s0": None, "s1": "dog%new", "s2": "cat%1"}
+        assert found["f1"][method]["test"] == 2 * 2 / (2 + 3)  # two answers, three instances
 
 
 def test_senses_are_means_in_the_order_of_frequency_and_of_the_inventory():
@@ -119,15 +92,6 @@ def test_senses_are_means_in_the_order_of_frequency_and_of_the_inventory():
     assert keys == ["many", "third", "first", "new"]
     many, third = (2 * north + east) / 5**0.5, (north + east) / 2**0.5
     np.testing.assert_allclose(units, [[many, third, north, north]], atol=1e-6)
-
-
-def test_of_equally_near_senses_the_most_frequent_one_is_the_answer(embedder):
-    same = "the bank of the river"
-    train = [sentence(0, same, MONEY), sentence(1, same, RIVER), sentence(2, same, RIVER)]
-
-    found = evaluate_senses(embedder, train, {"test": [sentence(3, same, RIVER)]}, INVENTORY)
-
-    assert set(found["f1"]["layer_0"].values()) == {1, None}
 
 
 def test_the_vector_of_an_instance_is_the_mean_over_its_tokens(embedder):

@@ -36,18 +36,9 @@ def test_batches_have_similar_lengths_and_results_are_in_order(batch_tokens):
         assert batch == sorted(batch)
         positions = rounded_rows(len(batch)) * rounded_length(batch[-1] + 1)
         assert positions <= batch_tokens or len(batch) == 1
-    batches.clear()
-    assert list(in_batches([7, 0, 6], 16, run, int)) == [8, 1, 7]
-    assert batches == [[0, 6], [7]]
 
 
-def test_read_ahead_stops_after_the_requested_number_of_tokens():
-    sentences = iter([["a"], [], ["b", "c"], ["d"] * 9, ["e"]])
-
-    assert read_ahead(sentences, 6) == [["a"], [], ["b", "c"]]
-    assert read_ahead(sentences, 1) == [["d"] * 9]
-    assert read_ahead(sentences, 100) == [["e"]]
-    assert read_ahead(sentences, 100) == []
+def test_more_is_read_ahead_of_long_sentences():
     long = [["a"] * 9] * 300
     numbers = [len(read_ahead(iter(long), 30, most_tokens=n)) for n in (0, 100, 1000)]
     assert numbers == [3, 10, 40]
@@ -62,15 +53,9 @@ def test_packed_rows_contain_each_sentence_once_with_little_padding(batch_tokens
 
     assert sorted(itertools.chain(*rows)) == list(range(len(lengths)))
     widths = [sum(lengths[index] for index in row) for row in rows]
-    assert widths == sorted(widths, reverse=True)
-    positions = end = 0
+    positions = 0
     for window, num_rows in windows(widths, batch_tokens):
         size = window.stop - window.start
-        assert window.start == end
         assert num_rows * size <= max(batch_tokens, num_rows)
         positions += num_rows * size
-        end = window.stop
-    assert end >= widths[0]
-    assert positions <= 1.15 * sum(lengths)
-    assert sorted(itertools.chain(*packed_rows([0, 0, 0], batch_tokens))) == [0, 1, 2]
-    assert packed_rows([], batch_tokens) == []
+    assert sum(lengths) <= positions <= 1.15 * sum(lengths)

@@ -6,7 +6,7 @@ import pyarrow
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_lists
+from elmo_tf.text.inputs import checked_inputs, token_lists
 
 SENTENCES = [["The cat sat"], ["Fine"], ["두\u3000단어"]]
 
@@ -61,14 +61,12 @@ def test_a_graph_checks_a_batch_whose_number_of_tokens_is_unknown():
 
 @pytest.mark.parametrize("lengths", [[2, 2, 2], []])
 def test_a_graph_refuses_lengths_with_a_different_number_of_rows(lengths):
-    check = tf.function(
-        lambda tokens, lengths: row_lengths(is_token(tokens), lengths),
-        input_signature=[tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)],
-    )
+    specs = tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)
+    in_graph = tf.function(lambda *inputs: checked_inputs(*inputs)[1], input_signature=specs)
 
-    assert check(tf.constant([["a", "b"]]), tf.constant([2])).numpy().tolist() == [2]
+    assert in_graph(tf.constant([["a", "b"]]), tf.constant([2])).numpy().tolist() == [2]
     with pytest.raises(tf.errors.InvalidArgumentError, match="one number per row"):
-        check(tf.constant([["a", "b"]]), tf.constant(lengths, tf.int32))
+        in_graph(tf.constant([["a", "b"]]), tf.constant(lengths, tf.int32))
 
 
 TEXTS = ["the cat", "", "두 단어"]
@@ -100,13 +98,6 @@ RAGGED_TOKENS = tf.ragged.constant(TOKEN_LISTS)
 )
 def test_all_collections_of_sentences_have_the_same_tokens(sentences):
     assert list(token_lists(sentences)) == TOKEN_LISTS
-
-
-def test_strings_are_split_unless_the_text_is_kept():
-    sentences = [b"the  cat", ["10 000", ""]]
-
-    assert list(token_lists(sentences)) == [["the", "cat"], ["10 000"]]
-    assert list(token_lists(sentences, keep_text=True)) == ["the  cat", ["10 000"]]
 
 
 def test_an_empty_token_before_a_real_one_is_refused():

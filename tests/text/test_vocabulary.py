@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.text.characters import string_tensor
-from elmo_tf.text.reading import encode, read_lines
+from elmo_tf.text.reading import encode
 from elmo_tf.text.vocabulary import Vocabulary, read_vocabulary
 
 SPECIAL = ["<S>", "</S>", "<UNK>"]
@@ -83,21 +83,6 @@ def test_items_that_are_neither_lines_nor_files_are_refused(item):
     for alone in ("one line", Path("file.txt")):
         with pytest.raises(TypeError, match="must be a list of lines or paths, not a single one"):
             Vocabulary.build(alone)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"a b\nc\rd\n", r"text\.txt, line 2: a carriage return between two tokens"),
-        ("a b\r\n".encode("utf-16"), r"line 1: .* Or is the text UTF-16\?"),
-    ],
-)
-def test_the_error_names_the_line_of_a_carriage_return_between_tokens(tmp_path, content, message):
-    # Python would read two tokens, and TensorFlow's reader one.
-    (tmp_path / "text.txt").write_bytes(content)
-
-    with pytest.raises(ValueError, match=message):
-        list(read_lines(tmp_path / "text.txt"))
 
 
 def test_empty_text_and_invalid_limits_are_refused():

@@ -8,8 +8,7 @@ import tensorflow as tf
 from elmo_tf.text import corpus
 from elmo_tf.text import windows as module
 from elmo_tf.text.corpus import line_dataset
-from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.text.windows import LMWindows, target_ids
+from elmo_tf.text.windows import LMWindows
 
 
 def sentences(count):
@@ -72,19 +71,6 @@ def test_windows_equal_those_of_plain_python(block, num_rows, window, count):
     assert not list(LMWindows(dataset_of([[]]), *shape, drop_remainder=False))
 
 
-def test_each_worker_has_the_windows_of_its_own_rows(block):
-    text = sentences(90)
-    whole = list(LMWindows(dataset_of(text), 6, 4))
-    for worker in range(3):
-        rows = slice(2 * worker, 2 * worker + 2)
-
-        windows = list(LMWindows(dataset_of(text), 6, 4, rows=rows))
-
-        for one, all_rows in zip(windows, whole, strict=True):
-            for name in ("inputs", "targets"):
-                np.testing.assert_array_equal(one[name], all_rows[name][:, rows])
-
-
 @pytest.mark.parametrize("taken", [0, 1, 45])
 def test_a_saved_position_is_restored_by_another_number_of_workers(
     block, tmp_path, monkeypatch, taken
@@ -107,13 +93,3 @@ def test_a_saved_position_is_restored_by_another_number_of_workers(
     for one, all_rows in itertools.islice(zip(windows, other, strict=True), 150):
         for name in ("inputs", "targets", "mask"):
             np.testing.assert_array_equal(one[name], all_rows[name][..., 3:, :])
-
-
-def test_targets_and_boundaries_are_mapped_to_vocabulary_ids():
-    vocabulary = Vocabulary.build(["a a b"])
-    targets = tf.constant([[" <S>", " </S>", "a"], ["b", "other", "<S>"]])
-
-    ids = target_ids(vocabulary, targets)
-
-    assert ids.dtype == tf.int32
-    assert ids.numpy().tolist() == [[0, 1, 3], [4, 2, 0]]
