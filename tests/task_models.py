@@ -2,7 +2,6 @@
 
 import inspect
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -130,28 +129,6 @@ def label_lists(model, rows=slice(None)):
     return [[model.labels[index] for index in row if index >= 0] for row in y]
 
 
-DOCUMENTS = (
-    (["the cat sat", "on the mat"], "Ann", [[0, 1, 0], [4, 5, 0]]),
-    (["ein mat sat", "cat", "the"], "Bob", [[0, 0, 1], [3, 3, 1]]),
-)
-
-
-def documents(rows=DOCUMENTS):
-    """A dataset of documents: sentences, their speaker, and the mentions of entities."""
-    spec = tf.TensorSpec((None, None), tf.string)
-    inputs = {"tokens": spec, "speakers": spec, "genre": tf.TensorSpec((1,), tf.string)}
-    signature = inputs, tf.TensorSpec((None, 3), tf.int32)
-
-    def read():
-        for sentences, speaker, mentions in rows:
-            tokens = padded(sentences)
-            speakers = tf.where(tokens == "", "", speaker)
-            yield {"tokens": tokens, "speakers": speakers, "genre": ["web"]}, mentions
-
-    dataset = tf.data.Dataset.from_generator(read, output_signature=signature)
-    return dataset.apply(tf.data.experimental.assert_cardinality(len(rows)))
-
-
 def real_outputs(kind, outputs, sentences):
     """The outputs of each sentence, without padding."""
     rows = list(np.asarray(outputs))
@@ -166,18 +143,6 @@ def padded(sentences):
     return tf.ragged.constant([sentence.split() for sentence in sentences]).to_tensor("")
 
 
-def recording(model_class):
-    """A subclass that records the inputs of its calls, and the list of these."""
-    recorded = []
-
-    class Recording(model_class):
-        def call(self, inputs, training=False):
-            recorded.append(inputs)
-            return super().call(inputs, training=training)
-
-    return Recording, recorded
-
-
 def truth(kind):
     """Targets of `SENTENCES`."""
     if kind in ("tagger", "srl"):
@@ -185,16 +150,3 @@ def truth(kind):
     if kind == "bidaf":
         return np.array([[1, 3], [0, 0], [0, 0], [2, 2]])
     return np.array([0, 1, 1, 0])
-
-
-def sublayers(layer):
-    """A Keras layer and all layers within it."""
-    found, todo = {}, [layer]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, list | tuple):
-            todo += value
-        elif isinstance(value, keras.layers.Layer) and id(value) not in found:
-            found[id(value)] = value
-            todo += vars(value).values()
-    return list(found.values())

@@ -6,31 +6,30 @@ import sys
 
 import pytest
 
-import elmo_tf.saved_models
 from elmo_tf import Embedder
 from elmo_tf.lazy import require_extra
 
 
-@pytest.mark.parametrize("library", ["sklearn", "spacy"])
-def test_an_import_without_the_library_names_the_package(monkeypatch, library, bilm):
-    module = f"elmo_tf.integrations.{library}"
-    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+@pytest.mark.parametrize(
+    ("library", "module", "message"),
+    [
+        ("sklearn", "elmo_tf.integrations.sklearn", r"pip install '\.\[sklearn\]'"),
+        ("spacy", "elmo_tf.integrations.spacy", r"pip install '\.\[spacy\]'"),
+        ("uvicorn", "elmo_tf.saved_models.server", r"The server needs uvicorn, .* `serve`"),
+    ],
+)
+def test_an_import_without_the_library_names_the_extra(monkeypatch, library, module, message):
+    for name in [name for name in sys.modules if name.startswith((f"{library}.", module))]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=rf"pip install '\.\[{library}\]'"):
+    with pytest.raises(ImportError, match=message):
         importlib.import_module(module)
-    if library == "spacy":
-        with pytest.raises(ImportError, match=r"A tokenizer needs spacy, .* `spacy`"):
-            Embedder(bilm, tokenizer="en")
 
 
-def test_the_server_without_its_extra_names_it(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("elmo_tf.saved_models.server")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(ImportError, match=r"The server needs uvicorn, .* `serve`"):
-        elmo_tf.saved_models.serve  # noqa: B018
+def test_a_tokenizer_without_its_library_names_the_extra(monkeypatch, bilm):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match=r"A tokenizer needs spacy, .* `spacy`"):
+        Embedder(bilm, tokenizer="en")
 
 
 def test_import_errors_inside_an_installed_package_are_unchanged(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@ import pickle
 import numpy as np
 import pandas
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -55,8 +54,6 @@ def test_features_have_names_and_data_frame_output_is_supported(vectorizer, bilm
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.columns[:2]) == ["elmovectorizer0", "elmovectorizer1"]
     assert frame.shape == (len(TEXTS), bilm.config.output_dim)
-    with config_context(enable_metadata_routing=True):
-        assert clone(vectorizer).fit_transform(TEXTS).shape == frame.shape
 
 
 def test_a_pickle_contains_the_weights_and_a_clone_does_not(fitted):
@@ -82,8 +79,6 @@ def test_tables_single_texts_and_invalid_layers_are_refused(fitted):
     assert fitted.transform(frame).shape[0] == len(TEXTS)
     with pytest.raises(TypeError, match=r"not a table.*columns \['text', 'label'\]"):
         fitted.transform(frame.assign(label=1))
-    with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike object, not Embedder"):
-        clone(fitted).set_params(model=fitted.embedder_).fit(TEXTS)
     with pytest.raises(ValueError, match="string object received"):
         fitted.transform("the cat")
     with pytest.raises(ValueError, match="`layers` must be one of all, "):

@@ -47,13 +47,12 @@ def texts(tmp_path_factory):
 def check_rows(folder, texts, bilm):
     """Checks that every sentence is present once, with the vectors of an `Embedder`."""
     rows = read_shards(folder)
-    expected = {
-        (path.name, number): sentence
+    sentences = {
+        (path.name, number): sentence.tokens
         for path in texts.iterdir()
         for number, sentence in enumerate(sentence_reader(path)())
     }
-    assert rows.keys() == expected.keys()
-    sentences = {place: expected[place].tokens for place in expected}
+    assert rows.keys() == sentences.keys()
     arrays = Embedder(bilm, layers="top").embed(sentences.values())
     for place, array in zip(sentences, arrays, strict=True):
         np.testing.assert_allclose(vectors_of(rows[place]), array, atol=1e-5)
@@ -87,8 +86,8 @@ def test_an_interrupted_job_resumes_unless_its_model_has_changed(
     model, output = tmp_path / "model", tmp_path / "out"
     save_bilm(bilm, model)
 
-    def embed(**options):
-        return embed_with_ray(model, texts / "*", output, layers="top", part_bytes=4000, **options)
+    def embed():
+        return embed_with_ray(model, texts / "*", output, layers="top", part_bytes=4000)
 
     def interrupted(*arguments):
         raise KeyboardInterrupt

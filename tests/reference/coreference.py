@@ -105,7 +105,7 @@ def loss(scores, kept, gold):
             for k in range(1, len(of_n))
             if kept[n] in gold and gold[kept[n]] == gold.get(kept[n - k])
         ]
-        total += _log_sum(of_n) - _log_sum(of_gold or of_n[:1])
+        total += np.logaddexp.reduce(of_n) - np.logaddexp.reduce(of_gold or of_n[:1])
     return total
 
 
@@ -139,7 +139,3 @@ def _feed_forward(vector, weights, name):
         product = hidden @ weights[f"{name}/{layer}/kernel"] + weights[f"{name}/{layer}/bias"]
         hidden = np.maximum(product, 0) if layer == "hidden" else product
     return hidden[0]
-
-
-def _log_sum(scores):
-    return np.log(np.sum(np.exp(scores)))

@@ -6,6 +6,7 @@ Weights are named by the layers that hold them.
 import numpy as np
 
 from reference import cells
+from reference.task_models import softmax
 
 
 def scores(vectors, output, predicate, weights):
@@ -26,11 +27,6 @@ def scores(vectors, output, predicate, weights):
     return hidden @ weights["scores/kernel"] + weights["scores/bias"]
 
 
-def log_probabilities(scores):
-    return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
-
-
 def loss(scores, tags):
     """The loss of one sentence; `tags` are label indices."""
-    log_p = log_probabilities(scores)
-    return -sum(log_p[token, tag] for token, tag in enumerate(tags))
+    return -sum(np.log(softmax(row)[tag]) for row, tag in zip(scores, tags, strict=True))

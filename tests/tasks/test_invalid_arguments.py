@@ -43,19 +43,25 @@ def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
         BiLSTMClassifier(["a"], elmo=Elmo(bilm, num_mixes=2))
 
 
-def test_invalid_inputs_are_refused():
-    classifier, esim = new_model("classifier"), new_model("esim")
+TWO = ["the cat", "ein"]
+INPUTS = [
+    ("classifier", np.ones((2, 3), np.int32), r"must be strings: .*: int32 of shape \(2, 3\)"),
+    ("classifier", keras.Input((), dtype="string"), r"symbolic .* be tokens, .* shape \(None,\)"),
+    ("classifier", {"words": ["a"]}, r"must have the keys tokens, .* Received: words"),
+    ("esim", ["a", "b", "c"], "must be 2 batches: premise, hypothesis"),
+    ("esim", (TWO, ["d"]), r"must have the same batch size. Received: 2 and 1"),
+    *(("srl", (TWO, [1, i]), rf"and lengths: \[ ?1 +{i}\], \[2 1\]") for i in (-1, 1, 4)),
+    ("srl", (TWO, [0]), r"one predicate for each sentence.*: 1, 2"),
+    ("srl", (TWO[:1], [[0]]), r"predicate must be int32 of shape \(None,\)"),
+    ("coref", {"tokens": TWO, "speakers": [["A"]]}, r"Shapes \(1, 2\) and \(2, 2\) are incompat"),
+    ("coref", {"tokens": TWO, "genre": TWO}, r"The input genre must be string of shape \(1,\)"),
+]
 
-    with pytest.raises(TypeError, match=r"must be strings: .* Received: int32 of shape \(2, 3\)"):
-        classifier(np.ones((2, 3), np.int32))
-    with pytest.raises(ValueError, match="must be 2 batches: premise, hypothesis"):
-        esim(["a", "b", "c"])
-    with pytest.raises(ValueError, match=r"must have the same batch size. Received: 2 and 1"):
-        esim((["a b", "c"], ["d"]))
-    with pytest.raises(ValueError, match=r"A symbolic input must be tokens, .* shape \(None,\)"):
-        classifier(keras.Input((), dtype="string"))
-    with pytest.raises(ValueError, match=r"must have the keys tokens, .* Received: words"):
-        classifier({"words": ["a"]})
+
+@pytest.mark.parametrize(("kind", "inputs", "message"), INPUTS)
+def test_invalid_inputs_are_refused(kind, inputs, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        new_model(kind)(inputs)
 
 
 def test_layers_of_another_bilm_are_refused(bilm):
@@ -81,6 +87,8 @@ def test_invalid_targets_are_refused():
         tagger.per_example_loss(["O"] * 4, outputs)
     with pytest.raises(ValueError, match=r"must be labels, .* of bad, good. .*: \[b'fair'\]"):
         classifier.per_example_loss(["good", "fair"], outputs)
+    with pytest.raises(ValueError, match=r"one weight per example. Weights and examples: 8, 4"):
+        classifier.compute_loss(None, [0, 1, 1, 0], classifier(SENTENCES), np.ones((4, 2)))
     shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
     shorter[0, -1], longer[1, 1], with_hole[0, 4] = -1, 0, -1
     for y, counts in ((shorter, "5 1 0 3"), (longer, "6 2 0 3"), (with_hole, "5 1 0 3")):
@@ -92,6 +100,8 @@ def test_invalid_targets_are_refused():
         srl.per_example_loss(np.maximum(truth("srl"), 0), srl(inputs), inputs)
     with pytest.raises(tf.errors.InvalidArgumentError, match="-1 for padding only"):
         tf.function(tagger.per_example_loss)(shorter, outputs, padded(SENTENCES))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be the index of a token of its"):
+        srl.tag((TWO, [1, 1]))  # in a graph
     classifier.compile("sgd")
     with pytest.raises(ValueError, match=r"indices 0 to 1, of bad, good. Received: \[2\]"):
         classifier.fit(SENTENCES, [1, 2, 1, 2])

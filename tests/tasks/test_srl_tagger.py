@@ -1,22 +1,17 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from elmo_tf.tasks import Ensemble, PropositionTagger
 from reference import srl as reference
-from task_models import new_model, predicate_tagger, with_random_weights
-
-SENTENCES = ["the cat sat on mat", "ein", "", "Zürich cat 서울 sat"]
-PREDICATES = [2, 0, 0, 3]
-LENGTHS = [len(sentence.split()) for sentence in SENTENCES]
-INPUTS = (SENTENCES, PREDICATES)
-TAGS = np.array([[1, 2, 3, 4, 0], [3] + [-1] * 4, [-1] * 5, [0, 1, 2, 3, -1]])
-
-
-@pytest.fixture(scope="module")
-def model():
-    """A model with random weights. Tests must not change it."""
-    return with_random_weights(new_model("srl"), 0.6)
+from task_models import (
+    SENTENCES,
+    new_model,
+    predicate_tagger,
+    real_outputs,
+    some_inputs,
+    truth,
+    with_random_weights,
+)
 
 
 def test_weights_are_initialized_as_published():
@@ -31,16 +26,16 @@ def test_weights_are_initialized_as_published():
             np.testing.assert_allclose(block.T @ block, np.eye(40), atol=1e-5)
 
 
-def test_loss_is_summed_over_tokens_and_averaged_over_examples(model):
-    outputs = model(INPUTS)
+def test_loss_matches_the_reference_formula():
+    model, inputs, tags = new_model("srl"), some_inputs("srl", SENTENCES), truth("srl")
+    outputs = model(inputs)
 
-    losses = model.per_example_loss(TAGS, outputs, INPUTS).numpy()
+    losses = model.per_example_loss(tags, outputs, inputs)
 
-    for row, length in enumerate(LENGTHS):
-        scores = outputs[row, :length].numpy().astype(np.float64)
-        wanted = reference.loss(scores, TAGS[row, :length])
-        np.testing.assert_allclose(losses[row], wanted, rtol=1e-5)
-    np.testing.assert_allclose(model.compute_loss(INPUTS, TAGS, outputs), losses.mean(), rtol=1e-6)
+    scores = real_outputs("srl", outputs, SENTENCES)
+    for loss, one, row in zip(losses, scores, tags, strict=True):
+        wanted = reference.loss(one.astype(np.float64), row[: len(one)])
+        np.testing.assert_allclose(loss, wanted, rtol=1e-5)
 
 
 def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm, eager_functions):
@@ -63,15 +58,3 @@ def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm
         assert both.propositions([""]) == [[]]
     with pytest.raises(ValueError, match=r"must have the label V\. Labels: O, B-X, I-X"):
         PropositionTagger(new_model("tagger", bilm), model)
-
-
-def test_invalid_inputs_are_refused(model):
-    for predicate in (-1, 1, 4):
-        with pytest.raises(ValueError, match=rf"and lengths: \[ ?1 +{predicate}\], \[2 1\]"):
-            model((["the cat", "ein"], [1, predicate]))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must be the index of a token of its"):
-        model.tag((["the cat", "ein"], [1, 1]))  # in a graph
-    with pytest.raises(ValueError, match=r"one predicate for each sentence.*: 1, 2"):
-        model((["the cat", "ein"], [0]))
-    with pytest.raises(ValueError, match=r"predicate must be int32 of shape \(None,\)"):
-        model((["the cat"], [[0]]))

@@ -9,19 +9,20 @@ def config(**settings):
     return TaskConfig(**{"task": "ner", "train": "a", "dev": ("b",), "workdir": "w", **settings})
 
 
-@pytest.mark.parametrize(("task", "rate"), [("ner", 0.0), ("srl", 0.1), ("squad", 0.5)])
-def test_the_default_dropout_of_elmo_depends_on_the_task(task, rate):
-    assert config(task=task).elmo_dropout == rate
+@pytest.mark.parametrize(
+    ("task", "model", "rate"),
+    [
+        ("ner", "crf", 0.0),
+        ("sst", "bcn", 0.0),
+        ("classify", "bcn", 0.0),
+        ("srl", "srl", 0.1),
+        ("squad", "bidaf", 0.5),
+    ],
+)
+def test_the_default_model_and_dropout_of_elmo_depend_on_the_task(task, model, rate):
+    one = config(task=task)
+    assert (one.model, one.elmo_dropout) == (model, rate)
     assert config(task=task, elmo_dropout=0.3).elmo_dropout == 0.3
-
-
-def test_files_become_tuples_and_each_task_has_a_default_model():
-    one = config()
-
-    assert (one.train, one.dev) == (("a",), ("b",))
-    assert one.model == "crf"
-    assert config(task="sst").model == config(task="classify").model == "bcn"
-    assert one.as_json()["train"] == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -37,23 +37,12 @@ def test_from_texts_respects_lowercase_and_min_count():
         WordEmbedding.from_texts(texts, 3, min_count=9)
 
 
-def test_word_embeddings_can_be_initialized_from_word_vectors():
-    vectors = {"die": np.array([1.0, 2.0]), "Hund": np.array([3.0, 6.0])}
-
-    of_all = WordEmbedding.from_vectors(vectors)
-    of_task = WordEmbedding.from_vectors(vectors, ["Katze", "die", "\udcff"], lowercase=False)
-
-    assert of_all.words == ("die", "Hund")
-    np.testing.assert_array_equal(of_all.embedding.numpy(), [[2, 4], [1, 2], [3, 6]])
-    # Words that are not valid UTF-8 are left out. Words without a vector get the mean vector.
-    assert of_task.words == ("Katze", "die")
-    np.testing.assert_array_equal(of_task.embedding.numpy(), [[2, 4], [2, 4], [1, 2]])
-
-
-def test_words_after_the_first_num_trained_are_frozen(keras_round_trip):
+def test_words_have_their_vectors_and_are_frozen_after_the_first_num_trained(keras_round_trip):
     vectors = {"die": np.array([1.0, 2]), "Hund": np.array([3, 6]), "Katze": np.array([5, 7])}
     tokens = tf.constant([["Katze", "die", "Hund", "Maus", ""]])
-    layer = WordEmbedding.from_vectors(vectors, num_trained=1)
+    assert WordEmbedding.from_vectors(vectors).words == tuple(vectors)
+    # Words that are not valid UTF-8 are left out. Words without a vector get the mean vector.
+    layer = WordEmbedding.from_vectors(vectors, [*vectors, "\udcff"], num_trained=1)
     before = layer(tokens).numpy()
     np.testing.assert_array_equal(before[0], [[5, 7], [1, 2], [3, 6], [3, 5], [0, 0]])
     optimizer = keras.optimizers.SGD(1.0)

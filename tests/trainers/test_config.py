@@ -76,13 +76,10 @@ def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):
         now = PretrainConfig(**NEEDED, **changes).as_json(options=shape.to_options())
         PretrainConfig.check_resumed(now, before, tmp_path)
 
-    same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
-    same |= {"num_sampled": 4}
-    check(**same)
-    for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"optimizer": "adagrad"}):
-        (name,) = change
+    check(steps=7, save_every=3, eval_every=2, resume=True, valid="v.txt", num_sampled=4)
+    for name, value in (("seed", 5), ("batch_size", 3), ("dropout", 0.5), ("optimizer", "adagrad")):
         with pytest.raises(ValueError, match=rf"Cannot resume with other settings.*{name} was"):
-            check(**change)
+            check(**{name: value})
     with pytest.raises(ValueError, match=r"other settings.*options was .*'dim': \d+"):
         check(MEDIUM)
 

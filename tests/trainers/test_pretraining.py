@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmo_tf import BiLMConfig, Vocabulary, load_bilm
+from elmo_tf import BiLMConfig, Vocabulary
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.evaluation import perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
@@ -33,8 +33,6 @@ def test_a_run_leaves_a_checkpoint_directory_with_a_log_of_each_step(run, settin
     assert Vocabulary.load(run.workdir / "vocab.txt") == Vocabulary.load(settings["vocab"])
     record = json.loads((run.workdir / "training.json").read_text())
     assert record == json.loads(json.dumps(run.record))
-    layers = load_bilm(run.workdir)(["the cat sees a dog ."])["layers"]
-    assert layers.shape == (1, 3, 6, 14)
     assert [entry["step"] for entry in run.log] == list(range(1, 61))
     for entry in run.log:
         assert entry["loss"] == pytest.approx((entry["forward"] + entry["backward"]) / 2, rel=1e-6)
@@ -66,8 +64,6 @@ def test_without_a_vocabulary_it_is_built_from_the_text(tmp_path, settings, text
     assert vocabulary == Vocabulary.build(sorted(text.glob("train_*.txt")))
     assert record["corpus"]["unknown"] == 0
     assert pretrain(PretrainConfig(**{**settings, "steps": 2, "resume": True}))["step"] == 2
-    with pytest.raises(FileExistsError, match="already holds a training run"):
-        pretrain(PretrainConfig(**settings))
 
 
 @pytest.mark.parametrize("num_types", [999, 1000])

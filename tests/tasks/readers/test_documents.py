@@ -1,22 +1,9 @@
 import random
 
 from elmo_tf.tasks.coreference import Document, coreference_column, read_documents
+from task_files import COREF
 from task_files import document as columns
 
-CONLL_2012 = """#begin document (nw/wsj_0001); part 000
-nw/wsj_0001 0 0 Ann NNP (TOP(S(NP* - - - Bob (PERSON) (A0* (0)
-nw/wsj_0001 0 1 saw VBD (VP* see see.01 1 Bob * (V*) -
-nw/wsj_0001 0 2 her PRP (NP* - - - Bob * (A1* (1|(0)
-nw/wsj_0001 0 3 brother NN *))) - - - Bob * *) 1)
-
-nw/wsj_0001 0 0 He PRP (TOP(S(NP*) - - - Cy * (1)
-nw/wsj_0001 0 1 left VBD (VP*))) - - - Cy * -
-#end document
-#begin document (nw/wsj_0001); part 001
-nw/wsj_0001 1 0 Yes UH (TOP*) - - - - * -
-
-#end document
-"""
 LITBANK = """#begin document (1_a (novel) brat);
 n\t0\t0\tThe\t_\t_\t_\t_\t_\t_\t_\t_\t(7|(7
 n\t0\t1\tcaptain\t_\t_\t_\t_\t_\t_\t_\t_\t(2)|7)|7)
@@ -28,18 +15,19 @@ n\t0\t3\tship\t_\t_\t_\t_\t_\t_\t_\t_\t_
 
 
 def test_documents_have_parts_sentences_speakers_and_entities(file):
-    assert read_documents(file(CONLL_2012)) == [
-        Document(
-            name="nw/wsj_0001",
-            part="000",
-            sentences=[["Ann", "saw", "her", "brother"], ["He", "left"]],
-            speakers=[["Bob"] * 4, ["Cy"] * 2],
-            entities=[[(0, 0), (2, 2)], [(2, 3), (4, 4)]],
-        ),
-        Document("nw/wsj_0001", "001", [["Yes"]], None, []),
-    ]
-    (first, _) = read_documents(file(CONLL_2012.replace("Cy", "-")))
-    assert first.speakers == [["Bob"] * 4, [""] * 2]
+    first, second = read_documents(file(COREF))
+
+    assert first == Document(
+        name="nw/cats",
+        part="000",
+        sentences=[["Anna", "saw", "Bonn"], ["She", "likes", "the", "city"], ["It", "rains"]],
+        speakers=[["she"] * 3, ["he"] * 4, ["he"] * 2],
+        entities=[[(0, 0), (3, 3)], [(2, 2), (5, 6), (7, 7)]],
+    )
+    tokens = ["Rain", "falls", "and", "then", "stops"]
+    assert second == Document("bc/none", "001", [tokens], None, [])
+    first, _ = read_documents(file(COREF.replace(" she ", " - ")))
+    assert first.speakers == [[""] * 3, ["he"] * 4, ["he"] * 2]
 
 
 def test_the_last_column_of_litbank_may_be_empty_and_a_mark_may_have_no_part(file):

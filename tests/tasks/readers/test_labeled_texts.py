@@ -16,22 +16,18 @@ def file(file):
 
 
 def test_a_tree_has_all_its_phrases_the_whole_first(file):
-    trees = list(read_trees(file("trees.txt", "", TREE, "(0 bad)")))
+    trees = read_trees(file("trees.txt", "", TREE, "(0 bad)"))
 
-    assert trees == [
-        (
-            2,
-            [
-                LabeledText(["The", "(", "co-writer/director", "2*2"], "3"),
-                LabeledText(["The", "("], "2"),
-                LabeledText(["The"], "2"),
-                LabeledText(["("], "1"),
-                LabeledText(["co-writer/director", "2*2"], "4"),
-                LabeledText(["co-writer/director"], "3"),
-                LabeledText(["2*2"], "2"),
-            ],
-        ),
-        (3, [LabeledText(["bad"], "0")]),
+    found = [(line, " ".join(one.tokens), one.label) for line, phrases in trees for one in phrases]
+    assert found == [
+        (2, "The ( co-writer/director 2*2", "3"),
+        (2, "The (", "2"),
+        (2, "The", "2"),
+        (2, "(", "1"),
+        (2, "co-writer/director 2*2", "4"),
+        (2, "co-writer/director", "3"),
+        (2, "2*2", "2"),
+        (3, "bad", "0"),
     ]
 
 
@@ -64,26 +60,19 @@ def test_five_labels_can_become_two(file):
     assert [text.label for text in texts] == ["negative"] * 2 + ["positive"] * 2
 
 
-def test_pairs_are_read_from_json_lines(file):
-    undecided = {**PAIR, "gold_label": "-"}
+def test_pairs_in_json_lines_have_the_tokens_of_their_parses_if_there_are_some(file):
+    old = {**PAIR, "sentence1": "A man (old) sleeps."}
+    parse = "( ( A ( man ( -LRB- ( old -RRB- ) ) ) ) ( sleeps . ) )"
+    parsed = [{**old, "sentence1_binary_parse": each} for each in (parse, " ")]
+    rows = map(json.dumps, [PAIR, *parsed, {**PAIR, "gold_label": "-"}])
 
-    pairs = read_pairs(file("pairs.jsonl", json.dumps(PAIR), "", json.dumps(undecided)))
+    first, *others = read_pairs(file("pairs.jsonl", "", *rows))
 
-    assert pairs == [LabeledPair(["A", "man", "sleeps", "."], ["He", "rests"], "entailment")]
-
-
-def test_tokens_are_those_of_the_parses_where_there_are_some(file):
-    row = {
-        **PAIR,
-        "sentence1": "A man (old) sleeps.",
-        "sentence1_binary_parse": "( ( A ( man ( -LRB- ( old -RRB- ) ) ) ) ( sleeps . ) )",
-    }
-
-    (pair,) = read_pairs(file("pairs.jsonl", json.dumps(row)))
-
-    assert pair.premise == ["A", "man", "(", "old", ")", "sleeps", "."]
-    (pair,) = read_pairs(file("blank.jsonl", json.dumps({**row, "sentence1_binary_parse": " "})))
-    assert pair.premise == ["A", "man", "(old)", "sleeps."]
+    assert first == LabeledPair(["A", "man", "sleeps", "."], ["He", "rests"], "entailment")
+    assert [pair.premise for pair in others] == [
+        ["A", "man", "(", "old", ")", "sleeps", "."],
+        ["A", "man", "(old)", "sleeps."],
+    ]
 
 
 def test_pairs_are_read_from_columns(file):

@@ -7,19 +7,10 @@ from elmo_tf.tasks.question_answering import read_questions, tokens_with_offsets
 from task_files import squad_of
 
 PASSAGE = "\U0001f600 Luther didn't go.\nHe was\u00a0born in 1483 (in Eisleben)."
-QUESTION = {
-    "id": "q1",
-    "question": "Where was Luther born?",
-    "answers": [{"text": "Eisleben", "answer_start": PASSAGE.index("Eisleben")}],
-}
 
 
 def answer(text):
     return {"text": text, "answer_start": PASSAGE.index(text)}
-
-
-def tokens(text):
-    return [token.text for token in tokens_with_offsets(text)]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +36,7 @@ def tokens(text):
     ],
 )
 def test_text_is_split_nearly_as_the_penn_treebank_is(text, expected):
-    assert tokens(text) == expected.split()
+    assert [token.text for token in tokens_with_offsets(text)] == expected.split()
 
 
 def test_tokens_are_the_text_at_their_offsets_and_nothing_but_whitespace_is_left_out():
@@ -59,41 +50,26 @@ def test_tokens_are_the_text_at_their_offsets_and_nothing_but_whitespace_is_left
         assert "".join(token.text for token in found) == re.sub(r"\s", "", text)
 
 
-def test_questions_have_tokens_offsets_and_answer_spans(file):
-    (question,) = read_questions(file(squad_of(PASSAGE, QUESTION)))
+def test_questions_have_tokens_offsets_and_the_tokens_that_cover_their_answers(file):
+    """A question has several answers or none. Whitespace around an answer does not matter."""
+    answers = [["1483", "in 1483"], [], ["1483 (in Eis"], ["idn"], [" 1483 "]]
+    rows = [
+        {"id": str(number), "question": "When?", "answers": list(map(answer, texts))}
+        for number, texts in enumerate(answers)
+    ]
 
-    assert (question.id, question.passage) == ("q1", PASSAGE)
-    assert " ".join(question.passage_tokens) == (
+    questions = read_questions(
+        file(squad_of(PASSAGE, *rows, {"id": "unlabeled", "question": "When?"}))
+    )
+
+    assert [question.answers for question in questions] == [*answers, []]
+    spans = [[(10, 10), (9, 10)], [], [(10, 13)], [(2, 3)], [(10, 10)], []]
+    assert [question.answer_spans for question in questions] == spans
+    first, second, *_ = questions
+    assert (first.id, first.passage, first.question_tokens) == ("0", PASSAGE, ["When", "?"])
+    assert " ".join(first.passage_tokens) == (
         "\U0001f600 Luther did n't go . He was born in 1483 ( in Eisleben ) ."
     )
-    found = [PASSAGE[start:end] for start, end in question.passage_offsets]
-    assert found == question.passage_tokens
-    assert question.question_tokens == ["Where", "was", "Luther", "born", "?"]
-    assert question.answers == ["Eisleben"]
-    assert question.answer_spans == [(13, 13)]
-
-
-def test_a_question_has_several_answers_or_none(file):
-    rows = [
-        {**QUESTION, "answers": [answer("1483"), answer("in 1483")]},
-        {**QUESTION, "id": "q2", "answers": []},
-        {"id": "q3", "question": "When?"},
-    ]
-
-    questions = read_questions(file(squad_of(PASSAGE, *rows)))
-
-    assert [question.answers for question in questions] == [["1483", "in 1483"], [], []]
-    assert [question.answer_spans for question in questions] == [[(10, 10), (9, 10)], [], []]
-    assert questions[0].passage_tokens is questions[1].passage_tokens
-
-
-def test_answers_within_tokens_get_the_tokens_that_cover_them(file):
-    rows = [
-        {**QUESTION, "answers": [answer("1483 (in Eis")]},
-        {**QUESTION, "id": "q2", "answers": [answer("idn")]},
-        {**QUESTION, "id": "q3", "answers": [answer(" 1483 ")]},  # whitespace does not matter
-    ]
-
-    questions = read_questions(file(squad_of(PASSAGE, *rows), "questions.json"))
-
-    assert [question.answer_spans for question in questions] == [[(10, 13)], [(2, 3)], [(10, 10)]]
+    found = [PASSAGE[start:end] for start, end in first.passage_offsets]
+    assert found == first.passage_tokens
+    assert second.passage_tokens is first.passage_tokens
