@@ -68,39 +68,6 @@ def test_a_failed_block_changes_nothing(tmp_path, atomic):
     assert content_of(path) == "old"
 
 
-@both
-def test_a_path_is_replaced_only_with_overwrite(tmp_path, atomic):
-    path = tmp_path / "name"
-    with atomic(path) as part:
-        write(part, "old")
-
-    with (
-        pytest.raises(FileExistsError, match=r"name exists\. Choose another path or add --overwr"),
-        atomic(path, overwrite=False, **known(atomic)),
-    ):
-        pass
-    assert content_of(path) == "old"
-    with atomic(path, overwrite=True, **known(atomic)) as part:
-        write(part, "new")
-    assert content_of(path) == "new"
-    assert os.listdir(tmp_path) == ["name"]
-
-
-def test_a_folder_with_other_files_is_never_replaced(tmp_path):
-    path = tmp_path / "folder"
-    path.mkdir()
-    with atomic_directory(path) as part:  # an empty folder is replaced
-        for name in ("known.txt", "letters"):
-            (part / name).touch()
-
-    with (
-        pytest.raises(FileExistsError, match=r"contains other files: letters\."),
-        atomic_directory(path, overwrite=True, known=["known.*"]),
-    ):
-        pass
-    assert sorted(os.listdir(path)) == ["known.txt", "letters"]
-
-
 def test_only_the_same_kind_of_path_is_replaced(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()

@@ -39,10 +39,7 @@ class Settings(RunSettings):
         ({"steps": "x"}, "`steps`: Input should be a valid integer"),
         ({"epochs": math.nan}, "`epochs`: Input should be a finite number. Received: nan"),
         ({"form": "c"}, "`form`: Input should be 'a' or 'b'. Received: 'c'"),
-        (
-            {"workdir": ""},
-            "`workdir`: Value should have at least 1 item after validation, not 0. Received: ''",
-        ),
+        ({"workdir": ""}, "`workdir`: Value should have at least 1 item"),
         ({"files": [3]}, "`files.0`: Input should be a valid string. Received: 3"),
         ({"steps": 1, "epochs": 2}, "`steps` and `epochs` exclude each other: pass one of them."),
         ({"flag": True, "form": "b"}, "`flag` needs `form` a."),

@@ -71,12 +71,9 @@ def test_the_installed_wheel_runs_the_demo_in_another_folder(wheel, tmp_path):
     demo.write_bytes((REPOSITORY / "examples" / "demo.py").read_bytes())
 
     def output_of(*arguments):
-        command, environment = [sys.executable, *arguments], {**os.environ, "PYTHONPATH": str(site)}
-        result = subprocess.run(
-            command, capture_output=True, text=True, cwd=tmp_path, env=environment
-        )
-        assert result.returncode == 0, result.stderr
-        return result.stdout
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        options = {"cwd": tmp_path, "env": environment, "text": True}
+        return subprocess.check_output([sys.executable, *arguments], **options)
 
     place = output_of("-c", "import elmo_tf.trainers; print(elmo_tf.trainers.__file__)")
     assert Path(place.strip()).is_relative_to(site)

@@ -16,11 +16,17 @@ import studies
 import tfidf
 
 BENCHMARKS = Path(results.__file__).parent
-FILES = {
-    "dev.conll": "a O\nb O\n\nc O\n\nd O\n\ne O\n",
-    "dev.txt": "(2 a)\n(1 b)\n(0 c)\n",
-    "dev.jsonl": "\n".join(json.dumps({"sentence1": one, "n": n}) for n, one in enumerate("aabbc")),
-    "dev.json": json.dumps({"data": [{"title": title} for title in "abc"]}),
+PAIRS = [json.dumps({"sentence1": one, "n": n}) + "\n" for n, one in enumerate("aabbc")]
+ARTICLES = [{"title": title} for title in "abc"]
+# For each kind of file: its text, and both halves.
+HALVES = {
+    ".conll": ("a O\nb O\n\nc O\n\nd O\n\ne O\n", "a O\nb O\n\nd O\n", "c O\n\ne O\n"),
+    ".txt": ("(2 a)\n(1 b)\n(0 c)\n", "(2 a)\n(0 c)\n", "(1 b)\n"),
+    ".jsonl": tuple(map("".join, (PAIRS, [*PAIRS[:2], PAIRS[4]], PAIRS[2:4]))),
+    ".json": tuple(
+        json.dumps({"version": "1.1", "data": part}) + "\n"
+        for part in (ARTICLES, ARTICLES[::2], ARTICLES[1:2])
+    ),
 }
 
 
@@ -32,19 +38,12 @@ def test_names_that_a_script_imports_exist(script):
             assert all(hasattr(module, name.name) for name in node.names), node.module
 
 
-@pytest.mark.parametrize(
-    ("name", "chosen", "reported"),
-    [("dev.conll", "a O\nb O\n\nd O\n", "c O\n\ne O\n"), ("dev.txt", "(2 a)\n(0 c)\n", "(1 b)\n")],
-)
-def test_development_sentences_are_split_alternately(tmp_path, name, chosen, reported):
-    assert texts_of_halves(tmp_path, name) == [chosen, reported]
-
-
-def test_pairs_of_one_premise_and_questions_of_one_article_are_not_split(tmp_path):
-    halves = [text.splitlines() for text in texts_of_halves(tmp_path, "dev.jsonl")]
-    assert [[json.loads(line)["n"] for line in half] for half in halves] == [[0, 1, 4], [2, 3]]
-    halves = [json.loads(text)["data"] for text in texts_of_halves(tmp_path, "dev.json")]
-    assert [[article["title"] for article in half] for half in halves] == [["a", "c"], ["b"]]
+@pytest.mark.parametrize("suffix", HALVES)
+def test_sentences_premises_and_articles_of_a_file_are_split_alternately(tmp_path, suffix):
+    text, *expected = HALVES[suffix]
+    (tmp_path / f"dev{suffix}").write_text(text)
+    halves = results.halves([str(tmp_path / f"dev{suffix}")], tmp_path / "halves")
+    assert [Path(*half).read_text() for half in halves] == expected
 
 
 def test_single_document_files_are_split_alternately(tmp_path):
@@ -55,12 +54,6 @@ def test_wikitext_is_split_into_sentences():
     text = ' = A = \n \n It has 1 @,@ 000 co @-@ ops . " Why ? " she asked . Yes \n'
     lines = results.one_sentence_per_line(text).splitlines()
     assert lines == ["= A =", "It has 1,000 co-ops .", '" Why ? " she asked .', "Yes"]
-
-
-def texts_of_halves(folder, name):
-    (folder / name).write_text(FILES[name])
-    halves = results.halves([str(folder / name)], folder / "halves")
-    return [Path(*half).read_text() for half in halves]
 
 
 @pytest.mark.parametrize("name", studies.STUDIES)

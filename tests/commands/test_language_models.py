@@ -20,9 +20,8 @@ def test_evaluate_prints_one_json_object(stdout_of, trained, caplog):
     result = json.loads(out)
     assert set(result) == {"forward", "backward", "average", "tokens", "unknown"}
     assert result["tokens"] == sum(len(line.split()) + 1 for line in LINES if line)
-    assert result["average"] == pytest.approx(
-        np.sqrt(result["forward"] * result["backward"]), rel=1e-6
-    )
+    mean = np.sqrt(result["forward"] * result["backward"])
+    assert result["average"] == pytest.approx(mean, rel=1e-6)
     known = (trained / "vocab.txt").read_text().split()
     unknown = [word for line in LINES for word in line.split() if word not in known]
     assert result["unknown"] == len(unknown) / result["tokens"] > 0.05

@@ -8,7 +8,7 @@ import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.evaluation import probe
-from elmo_tf.tasks.tagging import TaggedSentence
+from elmo_tf.tasks.tagging import read_tagged
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -16,30 +16,24 @@ TAGS = {"the": "D", "a": "D", "cat": "N", "dog": "N", "saw": "V", ".": "P"}
 
 
 def sentences(count, seed):
+    """Sentences of random words, as columns."""
     draw = random.Random(seed)
     chosen = [draw.choices(list(TAGS), k=draw.randint(1, 7)) for _ in range(count)]
-    return [TaggedSentence(tokens, [TAGS[token] for token in tokens]) for tokens in chosen]
-
-
-def write(path, tagged):
-    rows = ["".join(f"{token} {tag}\n" for token, tag in zip(*one, strict=True)) for one in tagged]
-    Path(path).write_text("\n".join(rows))
+    return "\n".join("".join(f"{word} {TAGS[word]}\n" for word in words) for words in chosen)
 
 
 @pytest.fixture(autouse=True)
 def files(in_temporary_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "caches"))
-    write("train.conll", sentences(40, 1))
-    write("test.conll", [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])])
+    Path("train.conll").write_text(sentences(40, 1))
+    Path("test.conll").write_text(sentences(10, 2) + "\na D\nmouse new\n")
 
 
 def test_json_output_holds_results_and_settings_of_the_probe(stdout_of, checkpoint_directory):
-    out = stdout_of(
-        *("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll")
-    )
-    found = json.loads(out)
-    test = [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])]
-    expected = probe(Embedder(checkpoint_directory), sentences(40, 1), test)
+    call = ("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll")
+    found = json.loads(stdout_of(*call))
+    tagged = map(read_tagged, ("train.conll", "test.conll"))
+    expected = probe(Embedder(checkpoint_directory), *tagged)
     for one in (*found["layers"], *expected["layers"]):
         assert one.pop("seconds") > 0
     settings = {name: found.pop(name) for name in list(found) if name not in expected}
@@ -61,7 +55,7 @@ def test_markdown_output_is_a_table(stdout_of, checkpoint_directory, caplog):
     assert rows[2] == ["most frequent tag", "100.0", "100.0", "-", "-"]
     assert [row[0] for row in rows[3:6]] == ["layer 0", "layer 1", "layer 2"]
     assert rows[3][4] == "1, not converged"
-    tokens = sum(len(one.tokens) for one in sentences(40, 1))
+    tokens = len(sentences(40, 1).split()) // 2
     assert out.endswith(
         f"Trained on {tokens} tokens of 40 sentences with 4 tags, tested on {tokens} tokens of 40 "
         "sentences: 0 of them unknown, 0 with a tag that the training data lack.\n"

@@ -25,7 +25,9 @@ def test_tokenize_writes_one_sentence_per_line(command, caplog):
     assert command("vocab", "text.txt", "--output", "vocab.txt")[0] == 0
     assert recorded_tokenizer(["text.txt"]) == recorded_tokenizer(["vocab.txt"]) == "de"
     call = ("vocab", "text.txt", "--output", "vocab.txt", "--tokenizer", "de-own", "--overwrite")
+    Path("vocab.txt").write_text("earlier")
     assert command(*call)[0] == 0
+    assert Path("vocab.txt").read_text().startswith("<S>\n")
     assert recorded_tokenizer(["vocab.txt", "raw.txt"]) == "de-own"
     assert recorded_tokenizer(["vocab.txt", "text.txt"]) is None
     assert "The tokenizers of the texts differ: ['de', 'de-own']" in caplog.text
@@ -46,17 +48,3 @@ def test_text_is_converted_to_nfc(command, caplog):
     assert command("tokenize", "raw.txt", "--language", "ko", "--output", "text.txt")[0] == 0
     assert Path("text.txt").read_text("utf-8") == "한국어 café\nab\n"
     assert "Text is normalized to NFC for the tokenizer, such as" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "message"),
-    [
-        ("text", "qq", "There is no tokenizer for the language 'qq'"),
-        (">P1\nMKT\n", "en", "raw.txt, line 1: the text begins with '>', as in FASTA"),
-    ],
-)
-def test_unknown_languages_and_fasta_are_errors(command, text, language, message):
-    Path("raw.txt").write_text(text)
-    status, _, err = command("tokenize", "raw.txt", "--language", language, "--output", "text.txt")
-    assert (status, message in err) == (1, True)
-    assert not Path("text.txt").exists()

@@ -119,18 +119,14 @@ def test_code_blocks_of_a_page_run(page, request, tmp_path, monkeypatch):
 
 
 def _run_shell_block(example):
+    """Calls of `elmo-tf` run in this process: TensorFlow takes seconds to start."""
+    from elmo_tf import cli
+
     for line in example.parsed.replace("\\\n", " ").splitlines():
         if any(character in line for character in "<>|&"):
             path = f'PATH="{Path(sys.executable).parent}:$PATH"; '
             subprocess.run(["bash", "-ec", path + line], check=True)
         elif words := shlex.split(line, comments=True):
-            _run_command(words)
-
-
-def _run_command(words):
-    """Runs a call of `elmo-tf` in this process: TensorFlow takes seconds to start."""
-    from elmo_tf import cli
-
-    assert words[0] == "elmo-tf", f"not a call of elmo-tf: {words}"
-    arguments = itertools.chain.from_iterable(glob.glob(word) or [word] for word in words)
-    assert cli.main(list(arguments)[1:]) == 0, words
+            assert words[0] == "elmo-tf", f"not a call of elmo-tf: {words}"
+            arguments = itertools.chain.from_iterable(glob.glob(word) or [word] for word in words)
+            assert cli.main(list(arguments)[1:]) == 0, words

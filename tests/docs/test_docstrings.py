@@ -1,7 +1,9 @@
 """Runs the examples in the docstrings of the public names that are used most."""
 
+import contextlib
 import doctest
 import operator
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -23,50 +25,35 @@ NAMES = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", NAMES)
+def test_example_of_a_docstring_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text("The bank raised its rates .\nI like it .\n" * 20)
-    return tmp_path
+    text = operator.attrgetter(name)(elmo_tf).__doc__
+    names = {"elmo_tf": elmo_tf, "keras": keras, "np": np, "tf": tf}
+    with contextlib.ExitStack() as servers:
+        if name == "tasks.load_task":
+            train_tagger()
+        if name in ("saved_models.load", "saved_models.Client"):
+            bilm = elmo_tf.load_bilm("small-en")
+            elmo_tf.saved_models.export(bilm, "exported", check=False)
+        if name == "saved_models.Client":
+            server = elmo_tf.saved_models.serve("exported", port=0, rest_port=0)
+            servers.enter_context(server)
+            text = text.replace("localhost:8500", f"localhost:{server.port}")
+        if name.startswith("Embedder."):
+            names["embedder"] = elmo_tf.Embedder("small-en")
+        Path("text.txt").write_text("The bank raised its rates .\nI like it .\n" * 20)
+        example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+        assert example.examples
+
+        failures = []
+        doctest.DocTestRunner().run(example, out=failures.append)
+
+    assert not failures, "".join(failures)
 
 
-@pytest.fixture
-def exported(folder):
-    elmo_tf.saved_models.export(elmo_tf.load_bilm("small-en"), folder / "exported", check=False)
-
-
-@pytest.fixture
-def address(exported):
-    server = elmo_tf.saved_models.serve("exported", port=0, rest_port=0)
-    yield f"localhost:{server.port}"
-    server.stop()
-
-
-@pytest.fixture
-def task_run(folder):
-    (folder / "ner.conll").write_text(NER)
+def train_tagger():
+    Path("ner.conll").write_text(NER)
     files = {"train": ["ner.conll"], "dev": ["ner.conll"], "workdir": "ner"}
     config = elmo_tf.trainers.TaskConfig(task="ner", **files, units=4, epochs=1)
     elmo_tf.trainers.train_task(config)
-
-
-NEEDED = {"saved_models.load": "exported", "tasks.load_task": "task_run"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_example_of_a_docstring_runs(name, folder, request):
-    if name in NEEDED:
-        request.getfixturevalue(NEEDED[name])
-    text = operator.attrgetter(name)(elmo_tf).__doc__
-    if name == "saved_models.Client":
-        text = text.replace("localhost:8500", request.getfixturevalue("address"))
-    names = {"elmo_tf": elmo_tf, "keras": keras, "np": np, "tf": tf}
-    if name.startswith("Embedder."):
-        names["embedder"] = elmo_tf.Embedder("small-en")
-    example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
-    assert example.examples
-
-    failures = []
-    doctest.DocTestRunner().run(example, out=failures.append)
-
-    assert not failures, "".join(failures)

@@ -6,7 +6,6 @@ from masks import mask_of
 from elmo_tf.layers import CharCNN
 from elmo_tf.layers import char_cnn as module
 from nested_arrays import assert_close
-from reference import token_encoder
 
 FILTERS = ((1, 2), (2, 4), (3, 7))
 EMBEDDING_DIM = 5
@@ -19,25 +18,6 @@ def layer_of(activation="relu", filters=FILTERS):
     rng = np.random.default_rng(0)
     layer.set_weights([rng.normal(0, 0.5, weight.shape) for weight in layer.weights])
     return layer
-
-
-@pytest.mark.parametrize(
-    ("activation", "filters", "atol"),
-    [("relu", FILTERS, 1e-5), ("tanh", FILTERS, 1e-5), ("relu", ((1, 200), (3, 320)), 1e-4)],
-    ids=["relu", "tanh", "many filters"],
-)
-def test_equals_the_formula(activation, filters, atol):
-    layer = layer_of(activation, filters)
-    for num_chars in (11, 50, 100):
-        ids = np.random.default_rng(1).integers(0, 262, (6, num_chars)).astype(np.int32)
-        ids[0] = 0
-        for row, length in enumerate((1, 3, 8, num_chars - 3), start=1):
-            ids[row, length:] = 261
-
-        table, *rest = layer.get_weights()
-        arguments = table, rest[0::2], rest[1::2], activation
-        expected = [token_encoder.char_cnn(row, *arguments) for row in ids]
-        np.testing.assert_allclose(layer(ids), expected, atol=atol)
 
 
 # The number of characters per row, and the lengths of tokens; too long ones fill the row.
@@ -79,21 +59,20 @@ def test_rows_of_zeros_are_masked():
     np.testing.assert_array_equal(mask, [[False, True], [True, False]])
 
 
-def test_initial_weights_are_distributed_as_in_the_original():
-    relu, tanh = CharCNN(((3, 900),), 16), CharCNN(((3, 900),), 16, "tanh")
-    for layer in (relu, tanh):
-        layer.build((None, 8))
-
-    table, kernel, bias = relu.get_weights()
-    assert table.shape == (261, 16)
-    assert 0.98 < np.abs(table).max() <= 1
-    assert 0.049 < np.abs(kernel).max() <= 0.05
-    assert not bias.any()
-    assert np.std(tanh.get_weights()[1]) == pytest.approx(48**-0.5, rel=0.02)
-
-
 def test_short_rows_and_other_types_are_refused():
     with pytest.raises(ValueError, match=r"at least 3 characters per row.*shape \(2, 2\)"):
         CharCNN(FILTERS)(np.ones((2, 2), np.int32))
     with pytest.raises(ValueError, match=r"`char_ids` must be integers. Received: float32"):
         layer_of()(np.ones((2, 11), np.float32))
+
+
+@pytest.mark.parametrize("max_width", [1, 3, 7])
+def test_cut_characters_keeps_a_window_of_padding_or_all_characters(max_width):
+    for used in range(1, 21):
+        ids = np.full((2, 20), 261, np.int32)
+        ids[1, used - 1] = 7
+
+        cut = np.asarray(module.cut_characters(ids, max_width))
+
+        np.testing.assert_array_equal(cut, ids[:, : cut.shape[1]])
+        assert cut.shape[1] == 20 or used + max_width <= cut.shape[1] <= used + max_width + 3

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers import ProjectedLSTM, ProjectedLSTMCell, recurrence_tf
+from elmo_tf.layers import ProjectedLSTM, recurrence_tf
 from elmo_tf.layers.recurrence_tf import ActiveRows
 from nested_arrays import assert_close
 from reference import lstm as reference
@@ -27,7 +27,6 @@ SHAPES = {
     "no projection": {"cell_clip": 0.5, "proj_clip": 0.2},
 }
 shapes = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
-masks = pytest.mark.parametrize("mask", [None, MASK], ids=["no mask", "mask"])
 
 
 def layer_of(shape, **kwargs):
@@ -39,13 +38,15 @@ def layer_of(shape, **kwargs):
     return layer
 
 
-def random_tokens(seed=1):
-    return np.random.default_rng(seed).normal(size=(BATCH, TOKENS, FEATURES)).astype(np.float32)
+def random(*shape):
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+INPUTS = random(BATCH, TOKENS, FEATURES)
 
 
 def random_state(width):
-    rng = np.random.default_rng(2)
-    return [rng.normal(0, 0.3, (BATCH, n)).astype(np.float32) for n in (width, UNITS)]
+    return [0.3 * random(BATCH, size) for size in (width, UNITS)]
 
 
 def expected(layer, tokens, state, mask=None):
@@ -70,7 +71,7 @@ def expected(layer, tokens, state, mask=None):
 
 
 @shapes
-@masks
+@pytest.mark.parametrize("mask", [None, MASK], ids=["no mask", "mask"])
 @pytest.mark.parametrize("loop", ["small kernel", "large kernel", "training"])
 def test_a_sequence_equals_the_formula(shape, mask, loop, monkeypatch):
     if loop == "large kernel":
@@ -79,13 +80,9 @@ def test_a_sequence_equals_the_formula(shape, mask, loop, monkeypatch):
     state = random_state(layer.cell.output_size)
     training = loop == "training"
 
-    outputs = layer(random_tokens(), initial_state=state, mask=mask, training=training)
+    outputs = layer(INPUTS, initial_state=state, mask=mask, training=training)
 
-    assert_close(outputs, expected(layer, random_tokens(), state, mask), ATOL)
-
-
-def random(*shape):
-    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+    assert_close(outputs, expected(layer, INPUTS, state, mask), ATOL)
 
 
 @pytest.mark.parametrize(
@@ -126,18 +123,18 @@ def test_unrolled_or_not_the_last_output_is_that_of_the_last_real_token(unroll, 
     whole = layer_of(shape, return_state=True)
     last = layer_of(shape, return_sequences=False, unroll=unroll)
 
-    outputs, h, _ = whole(random_tokens(), mask=MASK)
+    outputs, h, _ = whole(INPUTS, mask=MASK)
 
-    unrolled = layer_of(shape, unroll=unroll)(random_tokens(), mask=MASK)
+    unrolled = layer_of(shape, unroll=unroll)(INPUTS, mask=MASK)
     np.testing.assert_allclose(unrolled, outputs, atol=1e-6)
-    np.testing.assert_allclose(last(random_tokens(), mask=MASK), h, atol=1e-6)
-    np.testing.assert_allclose(last(random_tokens()), whole(random_tokens())[0][:, -1], atol=1e-6)
+    np.testing.assert_allclose(last(INPUTS, mask=MASK), h, atol=1e-6)
+    np.testing.assert_allclose(last(INPUTS), whole(INPUTS)[0][:, -1], atol=1e-6)
 
 
 @shapes
 @pytest.mark.parametrize("few_rows", [False, True])
 def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, few_rows):
-    layer, tokens = layer_of(shape), random_tokens()
+    layer = layer_of(shape)
     first_state = [value[:1] for value in random_state(layer.cell.output_size)]
     state = [tf.zeros((BATCH, value.shape[1])) for value in first_state]
     spans = [(0, 0, 3), (0, 3, 4), (0, 4, 7), (1, 0, 5)]  # row, first token, end
@@ -148,26 +145,25 @@ def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, few_rows
     packed = []
     for window in (slice(0, 2), slice(2, TOKENS)):
         part, state = layer.read_packed(
-            tokens[:, window], starts[:, window], first_state, state, few_rows
+            INPUTS[:, window], starts[:, window], first_state, state, few_rows
         )
         packed.append(part)
 
     packed = np.concatenate(packed, axis=1)
     for row, start, end in spans:
-        desired = expected(layer, tokens[row : row + 1, start:end], first_state)[0]
+        desired = expected(layer, INPUTS[row : row + 1, start:end], first_state)[0]
         np.testing.assert_allclose(packed[row, start:end], desired[0], atol=2e-6)
 
 
 def test_a_stateful_layer_continues_from_the_last_batch_until_reset():
     shape = SHAPES["projection and clips"]
     stateless, stateful = layer_of(shape), layer_of(shape, stateful=True)
-    tokens = random_tokens()
 
-    windows = [stateful(tokens[:, :3]), stateful(tokens[:, 3:])]
+    windows = [stateful(INPUTS[:, :3]), stateful(INPUTS[:, 3:])]
     stateful.reset_state()
 
-    np.testing.assert_allclose(tf.concat(windows, axis=1), stateless(tokens), atol=1e-6)
-    np.testing.assert_allclose(stateful(tokens), stateless(tokens), atol=1e-6)
+    np.testing.assert_allclose(tf.concat(windows, axis=1), stateless(INPUTS), atol=1e-6)
+    np.testing.assert_allclose(stateful(INPUTS), stateless(INPUTS), atol=1e-6)
 
 
 def test_keras_bidirectional_wraps_the_layer():
@@ -177,23 +173,10 @@ def test_keras_bidirectional_wraps_the_layer():
     wrapper = keras.layers.Bidirectional(ProjectedLSTM(UNITS, PROJECTION))
     wrapper.build((BATCH, TOKENS, FEATURES))
     wrapper.set_weights(forward.get_weights() + backward.get_weights())
-    tokens = random_tokens()
 
-    expected = [forward(tokens, mask=MASK), backward(tokens, mask=MASK)[:, ::-1]]
-    outputs = wrapper(tokens, mask=MASK)
+    expected = [forward(INPUTS, mask=MASK), backward(INPUTS, mask=MASK)[:, ::-1]]
+    outputs = wrapper(INPUTS, mask=MASK)
     np.testing.assert_allclose(outputs, tf.concat(expected, axis=-1), atol=1e-6)
-
-
-def test_initial_weights_are_distributed_as_in_the_original():
-    cell = ProjectedLSTMCell(200, 50)
-    cell.build((None, 50))
-
-    limit = (6 / (50 + 50 + 800)) ** 0.5
-    for kernel in (cell.kernel, cell.recurrent_kernel):
-        assert 0.99 * limit < np.abs(kernel.numpy()).max() <= limit
-    limit = (6 / 250) ** 0.5
-    assert 0.99 * limit < np.abs(cell.projection_kernel.numpy()).max() <= limit
-    assert not cell.bias.numpy().any()
 
 
 @pytest.mark.parametrize("name", ["padding behind", "padding in front"])

@@ -4,9 +4,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.layers import SampledSoftmax, sampled_softmax
-from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.layers.sampling_tf import distinct_log_uniform, draws_for_distinct
-from elmo_tf.models.token_encoder import TokenEmbedding
 from reference import softmax as reference
 
 VOCABULARY_SIZE, FEATURES, TOKENS = 23, 5, 7
@@ -114,15 +112,6 @@ def test_other_backends_sample_with_replacement(monkeypatch):
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
 
 
-def test_initial_weights_have_a_deviation_of_one_over_root_width():
-    layer = SampledSoftmax(2000)
-    layer.build((None, 25))
-
-    assert np.std(layer.kernel) == pytest.approx(0.2, rel=0.02)
-    assert not layer.bias.numpy().any()
-    assert layer.num_sampled == 8192
-
-
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
 def test_the_loss_in_mixed_precision_is_float32_and_close(dtype, num_sampled):
@@ -138,25 +127,6 @@ def test_the_loss_in_mixed_precision_is_float32_and_close(dtype, num_sampled):
     np.testing.assert_allclose(loss, layer(inputs, targets, seed=[3, 4]), atol=0.05)
     full = mixed.full_loss(inputs, targets), layer.full_loss(inputs, targets)
     np.testing.assert_allclose(*full, atol=0.05)
-
-
-@pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
-def test_a_tied_softmax_equals_a_softmax_over_the_embedding_table(num_sampled):
-    tied = TiedSoftmax(TokenEmbedding(VOCABULARY_SIZE, FEATURES), num_sampled)
-    tied.build((None, FEATURES))
-    untied = layer_of(num_sampled)
-    tied.kernel.assign(untied.kernel)
-    tied.bias.assign(untied.bias)
-
-    for one, other in (
-        (tied(*batch(), seed=[3, 4]), untied(*batch(), seed=[3, 4])),
-        (tied.full_loss(*batch()), untied.full_loss(*batch())),
-    ):
-        np.testing.assert_array_equal(one, other)
-    assert tied.kernel is tied.embedding.embedding
-    assert len(tied.weights) == 2
-    with pytest.raises(ValueError, match=r"width of the shared table, 5. Received: 6"):
-        TiedSoftmax(tied.embedding).build((None, FEATURES + 1))
 
 
 @pytest.mark.parametrize(("num_sampled", "size"), [(1, 2), (5, 23), (22, 23), (100, 5000)])

@@ -74,18 +74,6 @@ def test_other_sentences_and_padding_do_not_change_the_layers(bilm, expected, or
         np.testing.assert_allclose(layers[row, :, : len(TOKENS[i])], expected[i], atol=1e-5)
 
 
-def test_every_weight_gets_a_gradient(fresh_bilm):
-    bilm = fresh_bilm()
-    with tf.GradientTape() as tape:
-        outputs = bilm(SENTENCES, training=True)
-        loss = tf.reduce_sum(outputs["layers"] ** 2)
-    np.testing.assert_allclose(outputs["layers"], bilm(SENTENCES)["layers"], atol=1e-6)
-
-    gradients = tape.gradient(loss, bilm.trainable_weights)
-    assert all(gradient is not None for gradient in gradients)
-    assert len(gradients) == 7 + 8 + 2 + 2 * 2 * 4
-
-
 @pytest.mark.parametrize("kwargs", [{"keep_boundaries": True}, {"stateful": True}])
 def test_a_forward_only_bilm_equals_the_forward_half_and_both_load_unchanged(
     forward_directory, fresh_bilm, keras_round_trip, kwargs

@@ -1,14 +1,11 @@
 """Valid and invalid inputs of a biLM."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, Elmo, LSTMConfig, char_ids
-from elmo_tf.models.token_ids import CharacterIds, distinct_ids
 from nested_arrays import assert_close
 
 SENTENCES = ["the cat sat", "a", "한국어 😀"]
@@ -78,40 +75,21 @@ def test_batches_without_tokens_have_a_masked_token(bilm, inputs, shape):
     assert not outputs["layers"].numpy().any()
 
 
-@functools.cache
-def character_bilm_and_graph(filters):
-    """A biLM that reads characters, with random weights and biases, and its graph."""
-    char_cnn = CharCNNConfig(filters, embedding_dim=5, num_highway=1, max_chars=MAX_CHARS)
+def test_rows_of_char_ids_may_be_narrower_than_those_of_the_model_and_than_its_filters():
+    char_cnn = CharCNNConfig(((2, 3), (11, 5)), embedding_dim=5, num_highway=1, max_chars=MAX_CHARS)
     bilm = BiLM(BiLMConfig(char_cnn, LSTMConfig(dim=7, projection_dim=4)))
     rng = np.random.default_rng(0)
     for weight in bilm.trainable_weights:
         weight.assign(rng.normal(size=weight.shape))
-    signature = [tf.TensorSpec((None, None, None), tf.int32)]
-    return bilm, tf.function(bilm, input_signature=signature, autograph=False)
-
-
-@pytest.mark.parametrize("num_chars", [5, 9, MAX_CHARS])
-@pytest.mark.parametrize("filters", [((1, 2), (2, 4), (3, 7)), ((2, 3), (11, 5))], ids=str)
-def test_narrower_rows_of_char_ids_give_the_same(num_chars, filters):
-    bilm, in_graph = character_bilm_and_graph(filters)
+    in_graph = tf.function(bilm, input_signature=[tf.TensorSpec((None, None, None), tf.int32)])
     tokens = [["the", "a"], ["cat", ""]]
+    expected = bilm(tokens)
 
-    ids = char_ids(tokens, num_chars)
-
-    padded_with_zeros = tf.where(ids == 261, 0, ids)
-    for outputs in (bilm(ids), in_graph(ids), bilm(padded_with_zeros)):
-        assert_close(outputs, bilm(tokens), atol=1e-6)
-
-
-def test_each_distinct_string_of_a_batch_has_one_row():
-    ids = CharacterIds(CharCNNConfig(((1, 2), (3, 4)), embedding_dim=5, max_chars=MAX_CHARS))
-    tokens = tf.constant([["the", "cat", "the"], ["cat", "", ""]])
-
-    rows, index, lengths = distinct_ids(tokens, None, ids)
-
-    np.testing.assert_array_equal(rows, char_ids(["the", "cat", ""], MAX_CHARS))
-    assert index.numpy().tolist() == [[3, 4, 3], [4, 5, 5]]
-    assert lengths.numpy().tolist() == [3, 1]
+    for num_chars in (5, 9, MAX_CHARS):
+        ids = char_ids(tokens, num_chars)
+        padded_with_zeros = tf.where(ids == 261, 0, ids)
+        for outputs in (bilm(ids), in_graph(ids), bilm(padded_with_zeros)):
+            assert_close(outputs, expected, atol=1e-6)
 
 
 def test_strings_are_mapped_to_token_ids_by_the_vocabulary(word_bilm, keras_round_trip):
@@ -145,20 +123,10 @@ IDS = np.zeros((2, 3, MAX_CHARS), int)
     ("inputs", "lengths", "error", "message"),
     [
         ("one sentence", None, TypeError, r"several sentences, not one string: 'one sentence'"),
-        (
-            None,
-            None,
-            TypeError,
-            r"reads sentences \(str\), lists of tokens, or int.* Received: None",
-        ),
+        (None, None, TypeError, r"reads sentences \(str\), lists of tokens, or .* Received: None"),
         (np.zeros((2, 3, 4)), None, TypeError, r"Received: a tensor of float64"),
         ([["a"], 7], None, TypeError, r"must be .* tokens \(str\). Sentence 1 is 7, of type int.$"),
-        (
-            tf.constant("a"),
-            None,
-            ValueError,
-            r"shape \(batch,\) or \(batch, token\).*of shape \(\)",
-        ),
+        (tf.constant("a"), None, ValueError, r"shape \(batch,\) or \(batch, token\).*shape \(\)"),
         (IDS[0], None, ValueError, r"char ids of shape \(batch, token, char\). Received:.*3, 14"),
         ([[[1, 2]], [[1, 2, 3]]], None, ValueError, r"of rows of different lengths must be padded"),
         ([["a"], ["", "b"]], None, ValueError, r"empty token .* precedes a real token.*row: \[1\]"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,15 +21,9 @@ CONFIG = BiLMConfig(
 KINDS = pytest.mark.parametrize("kind", [{"tie_softmax": True}, {"bidirectional": False}], ids=str)
 
 
-@pytest.fixture
-def policy():
-    """Sets the dtype policy for one test."""
-    yield keras.config.set_dtype_policy
-    keras.config.set_dtype_policy("float32")
-
-
-def model_of(num_sampled=3, **kind):
-    model = LanguageModel.create(dataclasses.replace(CONFIG, **kind), VOCABULARY, num_sampled)
+def model_of(dtype="float32", **kind):
+    config = dataclasses.replace(CONFIG, **kind)
+    model = LanguageModel.create(config, VOCABULARY, num_sampled=3, dtype=dtype)
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.7, weight.shape))
@@ -67,10 +60,8 @@ def loss_and_gradients(model):
 
 @KINDS
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_only_the_table_rows_that_are_read_get_gradients(policy, dtype, kind):
-    policy(dtype)
-
-    _, gradients = loss_and_gradients(model_of(**kind))
+def test_only_the_table_rows_that_are_read_get_gradients(dtype, kind):
+    _, gradients = loss_and_gradients(model_of(dtype, **kind))
 
     tables = {"bilm/token_embedding/embedding", "softmax/b"}
     tables |= set() if "tie_softmax" in kind else {"softmax/W"}
@@ -92,9 +83,11 @@ def test_a_tied_table_is_one_variable(bidirectional):
         assert [weight.path for weight in weights].count("bilm/token_embedding/embedding") == 1
     numbers = [sum(np.prod(w.shape) for w in one.trainable_weights) for one in (untied, model)]
     assert numbers[0] - numbers[1] == len(VOCABULARY) * WIDTH
+    with pytest.raises(ValueError, match=r"width of the shared table, 4. Received: 5"):
+        TiedSoftmax(model.bilm.token_encoder).build((None, WIDTH + 1))
 
 
-def test_the_gradient_of_a_tied_table_is_the_sum_of_both_uses():
+def test_a_tied_softmax_equals_an_untied_one_and_its_gradient_is_the_sum_of_both_uses():
     tied, untied = model_of(tie_softmax=True), model_of()
     for name in ("forward_lstm", "backward_lstm", "token_encoder"):
         getattr(untied.bilm, name).set_weights(getattr(tied.bilm, name).get_weights())
@@ -108,3 +101,5 @@ def test_the_gradient_of_a_tied_table_is_the_sum_of_both_uses():
     both = [expected["bilm/token_embedding/embedding"], expected["softmax/W"]]
     found = tf.convert_to_tensor(gradients["bilm/token_embedding/embedding"])
     np.testing.assert_allclose(found, sum(map(tf.convert_to_tensor, both)), atol=1e-6)
+    losses = [model.softmax.full_loss(np.eye(WIDTH), [0, 6, 3, 4]) for model in (tied, untied)]
+    np.testing.assert_array_equal(*losses)

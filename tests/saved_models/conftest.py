@@ -12,6 +12,11 @@ from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.model import LoadedVersion
 
 PROJECTION_DIM = 3
+STRINGS = [tf.TensorSpec([None], tf.string, "strings")]
+TOKENS = [
+    tf.TensorSpec([None, None], tf.string, "tokens"),
+    tf.TensorSpec([None], tf.int32, "sequence_len"),
+]
 
 
 class Lengths(tf.Module):
@@ -32,24 +37,19 @@ class Lengths(tf.Module):
             "sequence_len": sequence_len,
         }
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "strings")])
+    @tf.function(input_signature=STRINGS)
     def of_sentences(self, strings):
         tokens = tf.strings.split(strings)
         return self.vectors(tokens.to_tensor(""), tf.cast(tokens.row_lengths(), tf.int32))
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, None], tf.string, "tokens"),
-            tf.TensorSpec([None], tf.int32, "sequence_len"),
-        ]
-    )
+    @tf.function(input_signature=TOKENS)
     def of_tokens(self, tokens, sequence_len):
         tf.debugging.assert_less_equal(
             sequence_len, tf.shape(tokens)[1], "sequence_len is longer than the sentence"
         )
         return self.vectors(tokens, sequence_len)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "strings")])
+    @tf.function(input_signature=STRINGS)
     def split(self, strings):
         tokens = tf.strings.split(strings)
         return {"tokens": tokens.to_tensor(""), "sequence_len": tokens.row_lengths()}
@@ -58,15 +58,9 @@ class Lengths(tf.Module):
 def save(directory, version, scale):
     """Writes a model with this `scale` to `directory/<version>`."""
     model = Lengths(scale)
-    tf.saved_model.save(
-        model,
-        str(directory / str(version)),
-        signatures={
-            "serving_default": model.of_sentences,
-            "tokens": model.of_tokens,
-            "split": model.split,
-        },
-    )
+    signatures = {"serving_default": model.of_sentences, "tokens": model.of_tokens}
+    signatures["split"] = model.split
+    tf.saved_model.save(model, str(directory / str(version)), signatures)
 
 
 @pytest.fixture(scope="session")

@@ -24,9 +24,6 @@ RIVER = (
     "Trees grew on the north bank of the stream .",
     "The boat was tied up at the bank of the canal .",
 )
-MEGABYTE = 1_000_000
-
-
 NAMES = ("small-en", "small-ko")
 
 
@@ -35,15 +32,10 @@ def bilms():
     return {name: load_bilm(name) for name in NAMES}
 
 
-@pytest.fixture(scope="module")
-def embedder(bilms):
-    return Embedder(bilms["small-en"])
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_files_are_small_and_the_weights_float32_in_memory(name, bilms):
     folder = find_named_model(name).folder
-    assert sum(file.stat().st_size for file in folder.iterdir()) <= 29.5 * MEGABYTE
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 29_500_000
     with h5py.File(folder / "weights.hdf5") as file:
         found = set()
         file.visititems(lambda _, item: found.add(getattr(item, "dtype", None)))
@@ -66,9 +58,9 @@ def test_the_layers_equal_the_reference(name, bilms):
 
 
 @pytest.mark.parametrize("layer", [1, 2])
-def test_contextual_layers_distinguish_the_senses_of_bank(embedder, layer):
+def test_contextual_layers_distinguish_the_senses_of_bank(bilms, layer):
     text = [sentence.split() for sentence in (*MONEY, *RIVER)]
-    arrays = zip(text, embedder.embed(text), strict=True)
+    arrays = zip(text, Embedder(bilms["small-en"]).embed(text), strict=True)
     vectors = np.stack([array[layer, tokens.index("bank")] for tokens, array in arrays])
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = units @ units.T - 2 * np.eye(len(text))

@@ -9,11 +9,8 @@ import sys
 
 def test_sentences_in_the_arguments_are_answered_in_one_object(command, stdout_of, server, caplog):
     address = f"localhost:{server.port}"
-    out = stdout_of(
-        *("query", address, "the cat", "", "--output", "default"),
-        *("--output", "sequence_len"),
-    )
-    answer = json.loads(out)
+    call = ("query", address, "the cat", "", "--output", "default", "--output", "sequence_len")
+    answer = json.loads(stdout_of(*call))
     assert list(answer) == ["default", "sequence_len"]
     assert answer["sequence_len"] == [2, 0]
     assert answer["default"] == [[300, 600, 900, 1200, 1500, 1800], [0] * 6]
@@ -35,11 +32,8 @@ def test_raw_text_is_tokenized_by_the_command_or_the_server(command, server, std
 def test_lines_of_stdin_are_answered_line_by_line(stdout_of, server, stdin):
     lines = [b"the cat sat", b"", b"\xff on it", b"a"] * 30
     stdin(b"\r\n".join(lines) + b"\n")
-    out = stdout_of(
-        *("query", f"localhost:{server.port}", "-"),
-        *("--output", "elmo", "--output", "sequence_len"),
-    )
-    answers = [json.loads(line) for line in out.splitlines()]
+    call = "query", f"localhost:{server.port}", "-", "--output", "elmo", "--output", "sequence_len"
+    answers = [json.loads(line) for line in stdout_of(*call).splitlines()]
     assert [answer["sequence_len"] for answer in answers] == [3, 0, 3, 1] * 30
     assert [len(answer["elmo"]) for answer in answers] == [3, 0, 3, 1] * 30
 

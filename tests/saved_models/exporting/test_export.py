@@ -69,10 +69,6 @@ def graph_variables(path):
     return [op.get_attr("shared_name").decode() for op in handles]
 
 
-def contents(directory):
-    return {path: path.is_dir() or path.read_bytes() for path in Path(directory).rglob("*")}
-
-
 @signatures
 def test_every_signature_equals_the_live_model(ask, live, name):
     outputs = ask(name, **INPUTS[name])
@@ -198,7 +194,8 @@ def test_an_export_that_differs_from_the_live_model_is_discarded(bilm, tmp_path,
     with pytest.raises(RuntimeError, match=r"exported model is wrong: the output \w+ of signature"):
         export(bilm, tmp_path, version=1, overwrite=True)
 
-    assert contents(tmp_path) == {tmp_path / "1": True, tmp_path / "1" / "saved_model.pb": b"kept"}
+    assert [path.name for path in tmp_path.rglob("*")] == ["1", "saved_model.pb"]
+    assert (tmp_path / "1" / "saved_model.pb").read_bytes() == b"kept"
 
 
 @pytest.mark.parametrize(
@@ -211,10 +208,7 @@ def test_an_export_that_differs_from_the_live_model_is_discarded(bilm, tmp_path,
         ({"tokenizer": "regex"}, TypeError, r"a method split_with_offsets.*Received: 'regex'"),
         ({"precision": "float16"}, ValueError, "`precision` must be one of float32, bfloat16. Rec"),
         ({"format": "tflite"}, ValueError, "`format` must be one of onnx, litert, openvino. Rec"),
-        (
-            *({"format": "onnx", "precision": "bfloat16"}, ValueError),
-            "for SavedModels, not for format='onnx'",
-        ),
+        ({"format": "onnx", "precision": "bfloat16"}, ValueError, "for SavedModels, not for form"),
     ],
 )
 def test_an_invalid_option_is_refused(bilm, tmp_path, arguments, error, message):

@@ -10,16 +10,13 @@ from masks import mask_of
 
 from elmo_tf import char_ids
 from elmo_tf.saved_models import load
+from reference import scalar_mix as reference
 
 SENTENCES = ["the cat sat", "", "one two three 서울", "a"]
 TOKENS = [sentence.split() for sentence in SENTENCES]
 PADDED = tf.ragged.constant(TOKENS).to_tensor("")
 MASK = PADDED.numpy() != b""
-SPECS = [
-    tf.TensorSpec((None,), tf.string, "strings"),
-    tf.TensorSpec((None, None), tf.string, "tokens"),
-    tf.TensorSpec((None,), tf.int32, "sequence_len"),
-]
+MIX = [0.4, -1.1, 0.9], 1.7  # of the fixture `elmo`
 
 
 @pytest.fixture(scope="module")
@@ -29,51 +26,14 @@ def layer(exported_elmo):
 
 @pytest.fixture(scope="module")
 def vectors(bilm):
-    """The mix of the fixture `elmo`, computed separately."""
-    shares = np.exp([0.4, -1.1, 0.9]) / np.exp([0.4, -1.1, 0.9]).sum()
-    return 1.7 * np.einsum("j,bjtd->btd", shares, bilm(SENTENCES)["layers"])
-
-
-class Small(tf.train.Checkpoint):
-    """A reusable SavedModel with two trained weights, a frozen one, and a penalty."""
-
-    def __init__(self):
-        super().__init__()
-        table = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
-        self.trainable_variables = [tf.Variable(table, name="table"), tf.Variable(0.9, name="b")]
-        frozen = tf.Variable(0.1, trainable=False, name="offset")
-        self.variables = [*self.trainable_variables, frozen]
-        self.regularization_losses = [tf.function(lambda: 0.3 * self.variables[1] ** 2, [])]
-
-    def of_tokens(self, tokens, sequence_len):
-        table, scale, offset = self.variables
-        rows = tf.gather(table, tf.strings.to_hash_bucket_fast(tokens, 20)) * scale + offset
-        mask = tf.sequence_mask(sequence_len, tf.shape(tokens)[1])[..., tf.newaxis]
-        return {"elmo": tf.where(mask, rows, 0.0), "sequence_len": sequence_len}
-
-    @tf.function
-    def __call__(self, strings, training=False):
-        tokens = tf.strings.split(strings)
-        return self.of_tokens(tokens.to_tensor(""), tf.cast(tokens.row_lengths(), tf.int32))
+    """The expected vectors, from the biLM's layers and the formula of the mix."""
+    return reference.scalar_mix(bilm(SENTENCES)["layers"].numpy(), *MIX)
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """The path of a `Small`, whose graphs are traced quickly."""
-    path = str(tmp_path_factory.mktemp("small"))
-    model = Small()
-    for training in (False, True):
-        of_strings = model.__call__.get_concrete_function(SPECS[0], training=training)
-    of_tokens = tf.function(model.of_tokens, SPECS[1:])
-    signatures = {"serving_default": of_strings, "tokens": of_tokens}
-    tf.saved_model.save(model, path, signatures)
-    return path
-
-
-@pytest.fixture(scope="module")
-def trained(small):
+def trained(exported_elmo):
     """A trained task model: initial weights, the exported layer, the losses, the model."""
-    layer = load(small, trainable=True)
+    layer = load(exported_elmo, trainable=True)
     before = [weight.numpy() for weight in layer.weights]
     inputs = keras.Input((None,), dtype="string")
     hidden = keras.layers.LSTM(3)(layer(inputs))
@@ -91,13 +51,12 @@ def test_all_kinds_of_inputs_agree_with_the_live_model(layer, vectors):
     np.testing.assert_allclose(layer(junk, lengths=[3, 0, 4, 1]), vectors, atol=1e-5)
 
 
-def test_a_frozen_layer_has_no_trainable_weight_and_passes_no_gradient(small):
-    layer = load(small)
+def test_a_frozen_layer_has_no_trainable_weight_and_passes_no_gradient(layer, bilm):
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(layer(SENTENCES, training=True) ** 2)
 
     assert layer.trainable_weights == []
-    assert len(layer.weights) == 3
+    assert len(layer.weights) == len(bilm.weights) + 2
     assert layer.losses == []
     assert all(gradient is None for gradient in tape.gradient(loss, layer.weights))
 
@@ -106,15 +65,13 @@ def test_a_trainable_layer_trains_all_its_weights_with_their_penalty(trained):
     before, layer, losses, model = trained
 
     assert losses == sorted(losses, reverse=True)
-    changed = {
-        weight.name
-        for old, weight in zip(before, layer.weights, strict=True)
-        if (old != weight.numpy()).any()
-    }
-    assert changed == {weight.name for weight in layer.trainable_weights} == {"table", "b"}
-    scale = next(weight for weight in layer.weights if weight.name == "b").numpy()
+    for old, weight in zip(before, layer.weights, strict=True):
+        assert (old != weight.numpy()).any() == weight.trainable, weight.name
+    assert 2 < len(layer.trainable_weights) < len(layer.weights)
+    (mix,) = (weight for weight in layer.weights if weight.name == "aggregation_weights")
     model(PADDED, training=True)
-    assert float(sum(model.losses)) == pytest.approx(0.3 * scale**2, rel=1e-5)
+    penalty = 0.3 * np.sum(np.square(mix))
+    assert float(sum(model.losses)) == pytest.approx(penalty, rel=1e-5)
 
 
 def test_the_mask_reaches_the_layers_above(layer):

@@ -21,12 +21,7 @@ PROGRAM = Path(__file__).resolve().parents[3] / "examples" / "embed.c"
 
 def run(*command, **options):
     """Runs a command; returns its output."""
-    command = list(map(str, command))
-    result = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, check=False, **options
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    return subprocess.check_output(list(map(str, command)), text=True, timeout=240, **options)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")

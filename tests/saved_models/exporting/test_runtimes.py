@@ -143,9 +143,6 @@ def test_the_command_replaces_a_saved_model(command, checkpoint_directory, bilm,
     assert command(*call)[0] == 2
     assert command(*call, "--overwrite") == (0, f"{tmp_path / '1'}\n", "")
     assert {file.name for file in (tmp_path / "1").iterdir()} == {"model.tflite", "options.json"}
-    status, _, error = command(*call, "--overwrite", "--raw-text")
-    assert (status, error.count("\n")) == (2, 1)
-    assert "--raw-text and --warmup are for SavedModels, not for --format litert" in error
 
 
 @formats

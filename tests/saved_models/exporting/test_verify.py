@@ -40,8 +40,6 @@ def saved(tmp_path_factory):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, None),
-        ({"elmo": tf.ones((4, 2))}, "output elmo of signature default, {} differs from that of"),
         ({"elmo": tf.fill((4, 2), float("nan"))}, "output elmo of signature default, {} differs"),
         ({"more": tf.ones(4)}, r"signature default, {} returns the outputs .* instead of .*'more'"),
     ],
@@ -52,9 +50,6 @@ def test_different_outputs_are_an_error(saved, monkeypatch, loaded, changes, mes
     if loaded == "loaded in a session":
         same = SimpleNamespace(signatures=signatures)
         monkeypatch.setattr(tf.saved_model, "load", lambda path: same)
-    if message is None:
-        compare_signatures(saved, signatures, INPUTS, 1e-5)
-        return
     with pytest.raises(RuntimeError, match="exported model is wrong: .*" + message.format(loaded)):
         compare_signatures(saved, signatures, INPUTS, 1e-5)
 

@@ -53,11 +53,6 @@ def call_of(version):
     return make
 
 
-def queue(batcher):
-    with batcher._lock:
-        return list(batcher._waiting)
-
-
 def run_together(held, calls, max_batch_size=64):
     """Returns the result or error of each call, when all of them wait behind a first one."""
     batcher = Batcher(held, max_batch_size)
@@ -66,7 +61,7 @@ def run_together(held, calls, max_batch_size=64):
         futures = []
         for call in (first, *calls):
             futures.append(pool.submit(batcher.run, call))
-            while not futures[-1].done() and held.num_begun + len(queue(batcher)) < len(futures):
+            while not futures[-1].done() and held.num_begun + len(batcher._waiting) < len(futures):
                 time.sleep(0.001)
             while not held.num_begun:
                 time.sleep(0.001)

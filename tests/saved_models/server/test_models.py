@@ -79,24 +79,16 @@ def test_a_server_swaps_versions_under_load_without_a_failed_request(
 SENTENCES = ["the cat sat", "", "한국어 a"]
 
 
-@pytest.fixture
-def temporary(tmp_path, monkeypatch):
-    """The parent of new temporary folders."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
 def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
-    temporary, tmp_path, checkpoint_directory, bilm
+    tmp_path, monkeypatch, checkpoint_directory, bilm
 ):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with (
         serve(checkpoint_directory, port=0, rest_port=0) as running,
         Client(f"localhost:{running.port}") as client,
     ):
         answer = client.predict(SENTENCES, ("lstm_outputs1", "lstm_outputs2"))
-        assert len(list(temporary.glob("elmo_tf-*/1/saved_model.pb"))) == 1
+        assert len(list(tmp_path.glob("elmo_tf-*/1/saved_model.pb"))) == 1
 
     layers = bilm(SENTENCES)["layers"]
     for layer in (1, 2):
@@ -104,7 +96,7 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
     (tmp_path / "options.json").write_text("{}")
     with pytest.raises(FileNotFoundError, match=r"no \*weights.hdf5 or .* or model.hdf5 in"):
         serve(tmp_path, port=0, rest_port=0)
-    assert list(temporary.glob("elmo_tf-*")) == []
+    assert list(tmp_path.glob("elmo_tf-*")) == []
 
 
 def test_raw_text_has_the_vectors_and_places_of_its_tokens(naming_tokenizer, caplog):
