@@ -101,5 +101,8 @@ def test_a_tied_softmax_equals_an_untied_one_and_its_gradient_is_the_sum_of_both
     both = [expected["bilm/token_embedding/embedding"], expected["softmax/W"]]
     found = tf.convert_to_tensor(gradients["bilm/token_embedding/embedding"])
     np.testing.assert_allclose(found, sum(map(tf.convert_to_tensor, both)), atol=1e-6)
-    losses = [model.softmax.full_loss(np.eye(WIDTH), [0, 6, 3, 4]) for model in (tied, untied)]
+    inputs, ids = np.eye(WIDTH, dtype="float32"), np.array([0, 6, 3, 4])
+    sampled = [model.softmax(inputs, ids, seed=[3, 4]) for model in (tied, untied)]
+    np.testing.assert_array_equal(*sampled)
+    losses = [model.softmax.full_loss(inputs, ids) for model in (tied, untied)]
     np.testing.assert_array_equal(*losses)

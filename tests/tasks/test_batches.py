@@ -23,6 +23,15 @@ def test_each_epoch_has_every_example_once_in_a_new_order():
     assert orders(seed=1) != [first, second]
 
 
+def test_examples_of_similar_length_are_batched_together():
+    batches = Batches(new_model("tagger"), TEXTS, None, 3)
+
+    places = [batch.indices for batch in batches.sorted_by_length()]
+
+    lengths = [[len(TEXTS[place][0]) for place in each] for each in places]
+    assert lengths == [[1, 1, 2], [3, 4, 5], [9, 9]]
+
+
 def test_one_of_several_targets_is_drawn():
     target = np.array([(1, 3), (2, 2)])
     batches = Batches(new_model("tagger"), TEXTS[:1], [target], 1)

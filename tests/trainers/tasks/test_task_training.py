@@ -10,7 +10,7 @@ from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.registry import load_task
 from elmo_tf.tasks.task import new_embeddings
 from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
-from elmo_tf.trainers.tasks.training import _sample, train_task
+from elmo_tf.trainers.tasks.training import _rank, _sample, train_task
 from task_files import NER, SMALL, sentences
 
 
@@ -105,6 +105,13 @@ def test_training_stops_early_without_improvement(run, tmp_path):
     record = run("ner", tmp_path / "run", has_elmo=False, learning_rate=1e-6, patience=1, epochs=9)
 
     assert len(record["epochs"]) == record["best"]["epoch"] + 1 < 9
+
+
+def test_loss_decides_only_at_a_score_of_zero():
+    def rank(f1, loss):
+        return _rank({"dev": {"f1": f1}, "loss": loss}, "f1")
+
+    assert rank(0.4, 2.0) > rank(0.3, 1.0) == rank(0.3, 2.0) > rank(0.0, 1.0) > rank(0.0, 2.0)
 
 
 @pytest.mark.parametrize("freeze_words", [False, True])
