@@ -78,8 +78,8 @@ test-slow: install
 test-all: test test-more test-slow
 
 docs: install
-	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet docs docs/_build/html
+	$(BIN)/sphinx-build --fail-on-warning --fresh-env --quiet docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info demo docs/_build docs/reference/commands .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist *.egg-info demo docs/_build docs/reference/commands.md .pytest_cache .ruff_cache

@@ -2,7 +2,7 @@
 
     python examples/answer_questions.py --train train.json --dev dev.json
 
-Requires the extra `tasks`: pip install '.[tasks]'
+`elmo-tf task train` also caches the biLM's layers and resumes.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/classify_sentences.py --train train.txt --dev dev.txt
 
-Requires the extra `tasks`: pip install '.[tasks]'
+`elmo-tf task train` also caches the biLM's layers and resumes.
 """
 
 import argparse

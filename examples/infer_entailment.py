@@ -2,7 +2,7 @@
 
     python examples/infer_entailment.py --train train.jsonl --dev dev.jsonl
 
-Requires the extra `tasks`: pip install '.[tasks]'
+`elmo-tf task train` also caches the biLM's layers and resumes.
 """
 
 import argparse

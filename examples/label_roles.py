@@ -2,7 +2,7 @@
 
     python examples/label_roles.py --train train.gold_conll --dev dev.gold_conll
 
-Requires the extra `tasks`: pip install '.[tasks]'
+`elmo-tf task train` also caches the biLM's layers and resumes.
 """
 
 import argparse

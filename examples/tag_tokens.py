@@ -3,7 +3,6 @@
     python examples/tag_tokens.py --train train.conll --dev dev.conll --scheme BIO
     python examples/tag_tokens.py --train train.conllu --dev dev.conllu
 
-Requires the extra `tasks`: pip install '.[tasks]'
 `elmo-tf task train` also groups sentences by length, caches the biLM's layers and resumes.
 """
 
