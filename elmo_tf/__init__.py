@@ -39,8 +39,6 @@ _CLASSES = {
     "layers.scalar_mix": ("MeanOverTokens", "ScalarMix"),
     "models.bilm": ("BiLM",),
     "models.elmo": ("CutToLengths", "Elmo", "TokenMask"),
-    "models.lstm_stack": ("LSTMStack",),
-    "models.token_encoder": ("TokenEmbedding", "TokenEncoder"),
     "saved_models.exporting.layer": ("ExportedElmo",),
     "tasks.classification.model": ("BCN", "BiLSTMClassifier", "Maxout"),
     "tasks.coreference.model": ("CoreferenceModel",),

@@ -44,7 +44,8 @@ _EXAMPLES = {
     "task evaluate": "elmo-tf task evaluate ner test.conll",
     "task predict": "elmo-tf task predict ner text.txt predicted.conll",
     "task export": "elmo-tf task export ner exported",
-    "task sweep": "elmo-tf task sweep --task ner --train a.conll --dev b.conll --workdir sweep",
+    "task sweep": "elmo-tf task sweep --task ner --train a.conll --dev b.conll --elmo small-en "
+    "--workdir sweep",
     "plot training": "elmo-tf plot training run --output training.png",
     "plot similarity": "elmo-tf plot similarity 'A bank' --model small-en --output a.png",
     "plot weights": "elmo-tf plot weights ner pos --output weights.png",
@@ -59,6 +60,7 @@ _MODULES = {
     **dict.fromkeys(("vocab", "train"), "pretraining"),
     **dict.fromkeys(("evaluate", "score", "substitutes"), "language_models"),
 }
+_PARAMETER = Parameter(negative=(), consume_multiple=True)
 _WITHOUT_TENSORFLOW = ("models", "tokenize")
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -72,14 +74,13 @@ def run() -> None:
 def main(words: Sequence[str]) -> int:
     """Runs a call, given its words without the name of the command; returns the exit code."""
     # A single hyphen would be an option without a name.
-    words = ["/dev/stdin" if word == "-" else word for word in with_tokenizer(words)]
-    os.environ["KERAS_BACKEND"] = "tensorflow"
     shows_traceback = "--debug" in words
+    words = with_tokenizer([word for word in words if word != "--debug"])
+    words = ["/dev/stdin" if word == "-" else word for word in words]
+    os.environ["KERAS_BACKEND"] = "tensorflow"
     plain_logs()
     try:
-        call, arguments, _ = new_app().parse_args(
-            [word for word in words if word != "--debug"], exit_on_error=False, print_error=False
-        )
+        call, arguments, _ = new_app().parse_args(words, exit_on_error=False, print_error=False)
         is_subcommand = call.__module__.startswith("elmo_tf.commands")
         if is_subcommand and call.__name__ not in _WITHOUT_TENSORFLOW:
             import_tensorflow()
@@ -128,10 +129,12 @@ def new_app() -> App:
         "error. Exit status: 0 done; 1 error; 2 wrong call, or an output exists; 3 differences "
         "(diff); 130 Ctrl-C; 143 SIGTERM.",
         help_format="markdown",
-        default_parameter=Parameter(negative=(), consume_multiple=True),
+        default_parameter=_PARAMETER,
     )
     for name, summary in _GROUPS.items():
-        app.command(App(name=name, help=summary, help_epilogue=""))
+        # The generated page does not inherit the parameter.
+        group = App(name=name, help=summary, help_epilogue="", default_parameter=_PARAMETER)
+        app.command(group)
     for place, (words, example) in enumerate(_EXAMPLES.items()):
         *group, name = words.split()
         first = words.split()[0]

@@ -47,6 +47,11 @@ class LexiconConfig:
     num_words: Natural = pydantic.Field(0, alias="n_words")
     word_dim: Natural = 0
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_file(cls, given: Any) -> Any:
+        return _known(cls, given) if isinstance(given, dict) else given
+
     def __post_init__(self):
         if (self.num_words > 0) != (self.word_dim > 0):
             raise ValueError("`n_words` and `word_dim` must both be 0 or both be positive.")

@@ -37,8 +37,14 @@ def write_json(path: str | os.PathLike, content: Any) -> None:
 
 
 def json_text(content: Any, indent: int | None = None) -> str:
-    """A value as JSON, arrays as lists. The surrogates for invalid bytes of a text are escaped."""
+    """A value as JSON, arrays as lists. The surrogates for invalid bytes of a text are escaped.
+
+    Infinity and NaN, which JSON lacks, become null.
+    """
     text = json.dumps(content, ensure_ascii=False, indent=indent, default=_plain)
+    if "Infinity" in text or "NaN" in text:
+        content = json.loads(text, parse_constant=lambda _: None)
+        text = json.dumps(content, ensure_ascii=False, indent=indent)
     return text.encode("utf-8", "backslashreplace").decode()
 
 

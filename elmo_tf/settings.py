@@ -3,7 +3,6 @@
 The command line shows the docstrings of these classes as help, and parses their fields.
 """
 
-import dataclasses
 import functools
 import json
 import os
@@ -73,7 +72,7 @@ def one_line(error: pydantic.ValidationError, config_class: Any = None) -> str:
     name = ".".join(map(str, first["loc"]))
     match first["type"]:
         case "unexpected_keyword_argument":
-            allowed = _names(config_class, *first["loc"][:-1])
+            allowed = config_class.__pydantic_fields__
             return f"Unknown key `{name}`. Allowed: {', '.join(allowed)}."
         case "missing":
             return f"`{name}` is missing."
@@ -82,17 +81,6 @@ def one_line(error: pydantic.ValidationError, config_class: Any = None) -> str:
         case _:
             rule = f"{first['msg']}. Received: {first['input']!r}"
     return f"`{name}`: {rule}" if name else rule
-
-
-def _names(config_class: Any, *path: str) -> list[str]:
-    """The settings of a class, or at a path of names of nested classes."""
-    fields = config_class.__pydantic_fields__
-    fields = {field.alias or name: field.annotation for name, field in fields.items()}
-    if not path:
-        return list(fields)
-    annotation, *rest = fields[path[0]], *path[1:]
-    parts = typing.get_args(annotation) or (annotation,)  # `Class | None`
-    return _names(next(filter(dataclasses.is_dataclass, parts)), *rest)
 
 
 @checked_dataclass

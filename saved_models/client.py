@@ -21,6 +21,7 @@ from tensorflow_serving.apis import (
 
 from elmo_tf.saved_models.messages import (
     LENGTHS,
+    TEXT,
     default_signature,
     joined,
     outputs_of_tokens,
@@ -138,7 +139,7 @@ class Client:
         requested = list(dict.fromkeys([*wanted, LENGTHS] if needs_lengths else wanted))
         requests = [
             predict_request(self._spec, batch, requested, signature)
-            for batch in sentence_batches(sentences, *self._limits)
+            for batch in sentence_batches(sentences, *self._limits, is_raw=signature == TEXT)
         ]
         return joined(self._answers(requests, deadline), wanted, of_tokens)
 

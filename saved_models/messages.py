@@ -16,6 +16,7 @@ from tensorflow_serving.apis import model_pb2, predict_pb2
 from elmo_tf.text.inputs import Sentence
 from elmo_tf.text.reading import encode
 
+TEXT = "text"  # the signature of raw text
 LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of each sentence
 # Outputs with a token axis but no feature axis: of raw text and of task models.
 _TOKEN_NAMES = ("tokens", "starts", "ends", "tags")
@@ -34,17 +35,18 @@ def default_signature(sentences: Sequence[Sentence]) -> str:
 
 
 def sentence_batches(
-    sentences: Sequence[Sentence], batch_size: int, batch_tokens: int
+    sentences: Sequence[Sentence], batch_size: int, batch_tokens: int, is_raw: bool = False
 ) -> Iterator[Sequence[Sentence]]:
     """Groups sentences into requests, in order; no sentences are one empty request.
 
     A request has at most `batch_size` sentences, and `batch_tokens` tokens with padding; a longer
-    sentence is a separate request.
+    sentence is a separate request. In raw text, `is_raw`, each byte may be a token.
     """
     start = longest = 0
     for end, sentence in enumerate(sentences):
         size = end + 1 - start  # with this sentence
-        num_tokens = len(sentence.split() if isinstance(sentence, str | bytes) else sentence)
+        is_text = isinstance(sentence, str | bytes)
+        num_tokens = len(encode(sentence) if is_raw else sentence.split() if is_text else sentence)
         longest = max(longest, num_tokens)
         if size > batch_size or (size > 1 and size * longest > batch_tokens):
             yield sentences[start:end]

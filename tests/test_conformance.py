@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import char_ids
-from elmo_tf.config import CharCNNConfig, LSTMConfig
+from elmo_tf.config import CharCNNConfig
 from elmo_tf.layers import (
     CharCNN,
     HighwayStack,
@@ -17,7 +17,6 @@ from elmo_tf.layers import (
     ScalarMix,
 )
 from elmo_tf.layers.cell_rnn import CellRNN
-from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
 from elmo_tf.tasks.tagging.crf import CRF
@@ -25,15 +24,12 @@ from elmo_tf.tasks.tagging.crf import CRF
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
 MASK = np.array([[True, True, True], [True, False, False]])
 CHAR_IDS = char_ids(TOKENS, 14)
-IDS = np.array([[3, 7, 3], [1, 0, 0]], np.int32)
 FLOATS = np.random.default_rng(1).normal(2, 3, (2, 3, 5, 4)).astype(np.float32)
 CNN = {"filters": [[1, 2], [2, 4], [3, 7]], "embedding_dim": 5, "activation": "tanh"}
-CNN_CONFIG = {**CNN, "num_highway": 2, "max_chars": 14, "lexicon": None}
 # First, following and last tags.
 CONSTRAINTS = [[True, False, True], [[True] * 3, [False, False, True], [True] * 3], [True] * 3]
 WORDS = {"words": ["katze", "die"], "dim": 3, "lowercase": True}
 LSTM = {"units": 6, "projection_dim": 5, "cell_clip": 0.5, "proj_clip": 0.2}
-STACK = vars(LSTMConfig(6, 4, num_layers=3, cell_clip=0.5, proj_clip=0.2))
 VECTORS = FLOATS[:, :, 0] * MASK[..., None]  # (batch, token, feature)
 
 LAYERS = {
@@ -41,14 +37,10 @@ LAYERS = {
     "HighwayStack": (HighwayStack, {"num_layers": 3}, VECTORS),
     "ScalarMix": (ScalarMix, {"l2": 0.3, "layer_norm": False, "average": False}, FLOATS),
     "ScalarMix, layer_norm": (ScalarMix, {"l2": 0.3, "layer_norm": True}, FLOATS),
-    "TokenEncoder": (TokenEncoder, {"config": CNN_CONFIG, "projection_dim": 6}, CHAR_IDS),
-    "no projection": (TokenEncoder, {"config": CNN_CONFIG, "projection_dim": 13}, CHAR_IDS),
-    "TokenEmbedding": (TokenEmbedding, {"num_tokens": 7, "embedding_dim": 3}, IDS),
     "MeanOverTokens": (MeanOverTokens, {}, VECTORS),
     "ProjectedLSTM": (ProjectedLSTM, LSTM, VECTORS),
     "ProjectedLSTM, backwards": (ProjectedLSTM, {**LSTM, "go_backwards": True}, VECTORS),
     "no clips": (ProjectedLSTM, {"units": 6, "projection_dim": None, "cell_clip": None}, VECTORS),
-    "LSTMStack": (LSTMStack, {"config": STACK}, VECTORS),
     "CellRNN": (CellRNN, {"units": 3, "cell": "gru", "go_backwards": True}, VECTORS),
     "CRF": (CRF, {"num_tags": 3, "constraints": CONSTRAINTS}, VECTORS[..., :3]),
     "WordEmbedding": (WordEmbedding, WORDS, TOKENS),
@@ -64,7 +56,7 @@ REFUSED = [
     (ProjectedLSTMCell, {"units": 4, "cell_clip": 0}, r"`cell_clip` must be above 0 or None"),
     (CharCNN, {"filters": [[0, 2]]}, r"pairs \(width, count\) of positive integers"),
     (CharCNN, {"activation": "selu"}, "`activation` must be relu or tanh. Received: 'selu'"),
-    (TokenEncoder, {"config": {}, "projection_dim": 0}, "a positive integer. Received: units=0"),
+    (TokenEncoder, {"config": CharCNNConfig(), "projection_dim": 0}, "Received: units=0"),
     (CellRNN, {"units": 3, "cell": "lstm"}, "`cell` must be one of gru"),
 ]
 

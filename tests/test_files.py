@@ -1,9 +1,11 @@
+import json
+import math
 import os
 import stat
 
 import pytest
 
-from elmo_tf.files import atomic_directory, atomic_file
+from elmo_tf.files import atomic_directory, atomic_file, json_text
 
 both = pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
 
@@ -19,6 +21,11 @@ def content_of(path):
 
 def known(atomic):
     return {"known": ["content"]} if atomic is atomic_directory else {}
+
+
+def test_numbers_that_json_lacks_are_null():
+    value = {"a": [math.inf, -math.inf, math.nan, 0.5, "Infinity"]}
+    assert json.loads(json_text(value)) == {"a": [None, None, None, 0.5, "Infinity"]}
 
 
 @both

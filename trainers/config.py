@@ -69,7 +69,7 @@ class PretrainConfig(RunSettings):
             default the weights are randomly initialized.
         tokenizer: name of the tokenizer of the text, which the model records: see elmo-tf tokenize
             --language, or whitespace; by default what elmo-tf tokenize or vocab recorded beside the
-            text or vocabulary, or that of start_from.
+            text or vocabulary, or that of the options or of start_from.
         word_input: read tokens from an embedding table instead of characters.
         tie_softmax: with word_input: use one table for input and softmax.
         forward_only: train the forward direction only.

@@ -17,7 +17,6 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.corpus import corpus_size, count_files, warn_of_unknown
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
-from elmo_tf.text.reading import text_files
 from elmo_tf.text.tokenizers import recorded_tokenizer
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, MAX_TOKENS, PretrainConfig
@@ -47,15 +46,6 @@ class Inputs(NamedTuple):
     learning_rate: float
 
 
-def corpus_files(config: PretrainConfig, workdir: WorkDirectory) -> list[Path]:
-    """The files of the corpus. Until version 0.4, a file that was named twice was read once."""
-    files, before = text_files(config.corpus), workdir.before
-    if before is not None and list(config.corpus) == before["settings"]["corpus"]:
-        distinct = list(dict.fromkeys(files))
-        return distinct if len(distinct) == len(before["corpus"].get("bytes", ())) else files
-    return files
-
-
 def initial_vocabulary(
     config: PretrainConfig, workdir: WorkDirectory, files: list[Path]
 ) -> tuple[Vocabulary, TextCount | None]:
@@ -79,7 +69,8 @@ def initial_shape(
 ) -> BiLMConfig:
     """The shape of the biLM: that of the checkpoint it starts from, or else of the settings.
 
-    Its tokenizer is that of the settings, or else of the checkpoint or the text, `files`.
+    Its tokenizer is that of the settings, or else of the run that is resumed, of the text, `files`,
+    or of the options or the checkpoint.
     """
     shape, path = config.bilm_config(num_tokens), config.start_from
     if path is not None:
@@ -93,9 +84,12 @@ def initial_shape(
         is_given = config.preset is not None or config.options is not None
         if is_given and dataclasses.replace(given, tokenizer=shape.tokenizer) != shape:
             raise ValueError(f"{path} has another shape than the preset or options: omit them.")
-    tokenizer = config.tokenizer or shape.tokenizer
-    if tokenizer is None and workdir.before is None:
-        tokenizer = recorded_tokenizer([*files, *filter(None, [config.vocab])])
+    tokenizer = config.tokenizer
+    if tokenizer is None and workdir.before is not None:
+        tokenizer = workdir.before["settings"]["options"].get("tokenizer")
+    elif tokenizer is None:
+        recorded = recorded_tokenizer([*files, *filter(None, [config.vocab])])
+        tokenizer = recorded or shape.tokenizer
     return dataclasses.replace(shape, tokenizer=tokenizer)
 
 

@@ -37,7 +37,6 @@ from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.inputs import (
     Inputs,
     copy_weights,
-    corpus_files,
     initial_model,
     initial_shape,
     initial_vocabulary,
@@ -62,9 +61,10 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """Trains a biLM and writes a checkpoint directory.
 
     `config.workdir` gets `options.json`, `weights.hdf5`, `vocab.txt` and `softmax.hdf5` at every
-    save, also `char.dic` and `word.dic` if the options have a lexicon; `best/` with the same files
-    at the lowest held-out perplexity; `training.json` with the settings, the corpus size and all
-    perplexities; `log.jsonl` with one object per step; and `state/`, from which `resume` continues.
+    save, also `token_embeddings.hdf5` with `word_input`, and `char.dic` and `word.dic` if the
+    options have a lexicon; `best/` with the same files at the lowest held-out perplexity;
+    `training.json` with the settings, the corpus size and all perplexities; `log.jsonl` with one
+    object per step; and `state/`, from which `resume` continues.
 
     Trains on all replicas that TF_CONFIG and the devices of this machine provide, see
     `cluster_from_environment`. Ctrl-C and SIGTERM save before they end the run with
@@ -95,7 +95,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """
     refuse_pattern(config.workdir)
     workdir = WorkDirectory(config, _RESULTS, WEIGHTS_FILE, _saved_record, "step", _INPUTS)
-    files, valid_files = corpus_files(config, workdir), text_files(config.valid)
+    files, valid_files = text_files(config.corpus), text_files(config.valid)
     vocabulary, text = initial_vocabulary(config, workdir, files)
     shape = initial_shape(config, workdir, len(vocabulary), files)
     # Before TensorFlow computes anything.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from absl import logging
 
 from elmo_tf.checkpoints.weight_files import (
     FORMATS,
@@ -52,8 +53,6 @@ class Checkpoint(abc.ABC):
     # The file of `load_bilm(token_embeddings=…)`, if the format allows it.
     token_embeddings: str | os.PathLike | None = None
     replaces_characters = False
-    # Whether a biLM without a character CNN can be read without a vocabulary.
-    holds_token_table = False
     has_softmax = False
     # Returns the weights of the softmax, if there is one, by their names in `softmax_variables`.
     # One that shares the table of the biLM has only `b`.
@@ -88,9 +87,15 @@ class Checkpoint(abc.ABC):
         return Lexicon.load(self.folder, has_words=config.char_cnn.lexicon.num_words > 0)
 
     def vocabulary(self) -> Vocabulary | None:
-        """The vocabulary, or None if there is none."""
+        """The vocabulary, or None if there is none, or nothing here reads a damaged one."""
         path = self._vocabulary_file()
-        return None if path is None else read_vocabulary(path)[0]
+        try:
+            return None if path is None else read_vocabulary(path)[0]
+        except ValueError as error:
+            if self.has_softmax or self.config.char_cnn is None:
+                raise
+            logging.warning("The vocabulary is left out: %s", error)
+            return None
 
     def bilm(
         self,
@@ -108,8 +113,6 @@ class Checkpoint(abc.ABC):
         self.token_embeddings = token_embeddings
         path = vocabulary or self._vocabulary_file()
         if config.char_cnn is None or token_embeddings is not None:
-            if path is None and not self.holds_token_table:
-                raise self._no_vocabulary()
             config = dataclasses.replace(config, char_cnn=None, num_tokens=config.num_tokens or 1)
         elif vocabulary is not None:
             raise ValueError("`vocabulary` requires `token_embeddings`.")
@@ -142,7 +145,9 @@ class Checkpoint(abc.ABC):
         """Loads the biLM, the softmax and the vocabulary. Errors: see `load_language_model`."""
         self._check_softmax()  # before the biLM, which takes long
         if self._vocabulary_file() is None:
-            raise self._no_vocabulary()
+            raise FileNotFoundError(
+                f"There is no {VOCABULARY_FILE} in {self.folder}, which a softmax needs."
+            )
         bilm = self.bilm()
         return LanguageModel(bilm, *self.softmax(bilm))
 
@@ -152,16 +157,12 @@ class Checkpoint(abc.ABC):
 
     def _check_softmax(self) -> None:
         if not self.has_softmax:
+            is_pair = isinstance(self.path, tuple)
+            problem = "A pair has no softmax" if is_pair else f"There is no {SOFTMAX_FILE}"
             raise FileNotFoundError(
-                f"There is no {SOFTMAX_FILE} in {self.folder}: probabilities of words require a "
-                "checkpoint directory written by training."
+                f"{problem} in {self.folder}: probabilities of words require the directory of a "
+                "checkpoint written by training."
             )
-
-    def _no_vocabulary(self) -> FileNotFoundError:
-        return FileNotFoundError(
-            f"There is no {VOCABULARY_FILE} in {self.folder}, which a softmax and a biLM without a "
-            "character CNN need."
-        )
 
 
 def _in_order(

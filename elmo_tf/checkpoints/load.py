@@ -68,7 +68,7 @@ def load_bilm(
             defaults to `token_embeddings.hdf5` (or `.safetensors`) in the directory, or else to
             the file of the weights, where the original writes this array.
         vocabulary: the vocabulary file of `token_embeddings`. Defaults to `vocab.txt` in the
-            directory. Without it, a biLM whose table is in the file of the weights reads ids only.
+            directory. Without it, a biLM without a character CNN reads ids only.
         **kwargs: further arguments of `BiLM`.
 
     Returns:

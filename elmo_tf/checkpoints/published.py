@@ -83,10 +83,6 @@ class PublishedCheckpoint(Checkpoint):
     def config(self) -> BiLMConfig:
         return BiLMConfig.from_options(self._options)
 
-    @property
-    def holds_token_table(self) -> bool:
-        return self._table_file() == self._weights
-
     def _table_file(self) -> str | os.PathLike:
         """The file with the token table of a biLM without a character CNN."""
         file = newest(in_all_formats(self.folder / EMBEDDINGS_FILE))

@@ -244,9 +244,14 @@ def _tensor(storage: Any, offset: Any, size: Any, strides: Any, *_: Any) -> _Ten
     return _Tensor(storage, offset, tuple(size))
 
 
+def _empty_dict() -> dict[Any, Any]:
+    """`dict` without arguments, whose keys it would hash."""
+    return {}
+
+
 # Stand-ins of all that a state dict names.
 _GLOBALS = {
-    "collections.OrderedDict": dict,
+    "collections.OrderedDict": _empty_dict,
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,

@@ -298,7 +298,7 @@ def _arrays_in(
 
 
 def _convert(path: str | os.PathLike, rule: WeightRule, array: np.ndarray) -> dict[str, np.ndarray]:
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
         raise ValueError(
             f"`{rule.dataset}` in {os.fspath(path)} must contain floats. Received: {array.dtype}"
         )

@@ -20,7 +20,6 @@ def export(
     *,
     version: ModelVersion = 1,
     precision: Precision = "float32",
-    free_characters: bool = False,
     raw_text: bool = False,
     warmup: str | None = None,
     overwrite: Overwrite = False,
@@ -29,8 +28,6 @@ def export(
     """Export a checkpoint as a SavedModel for TF Serving, or for another runtime.
 
     Args:
-        free_characters: let the char_ids signature accept fewer ids per token than the model's
-            maximum.
         raw_text: add the signature `text`, which splits off punctuation; the server must have the
             operations of tensorflow-text.
         warmup: text file; TF Serving embeds its first sentences when it loads the model, so that
@@ -43,8 +40,8 @@ def export(
     from elmo_tf.saved_models.exporting.signatures import PunctuationSplitter
     from elmo_tf.text.reading import read_lines
 
-    if format and (precision != "float32" or free_characters or raw_text or warmup):
-        options = "--precision, --free-characters, --raw-text and --warmup"
+    if format and (precision != "float32" or raw_text or warmup):
+        options = "--precision, --raw-text and --warmup"
         raise WrongCallError(f"{options} are for SavedModels, not for --format {format}.")
     lines = (line.strip() for line in read_lines(warmup)) if warmup else ()
     sentences = list(itertools.islice(filter(None, lines), MOST_SENTENCES))
@@ -58,7 +55,6 @@ def export(
         version,
         overwrite,
         precision,
-        free_characters,
         PunctuationSplitter() if raw_text else None,
         vocabulary,
         sentences,

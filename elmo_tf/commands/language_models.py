@@ -119,7 +119,8 @@ def substitutes(
     from elmo_tf.text.tokenizers import tokenizer_of
 
     split = tokenizer and tokenizer_of(tokenizer, load_config(checkpoint).tokenizer)
-    queries = list(_queries(sentences, position, split))
+    if not (queries := list(_queries(sentences, position, split))):
+        return
     found = substitutes(load_language_model(checkpoint), *zip(*queries, strict=True), top)
     for index, ((tokens, positions), of_sentence) in enumerate(zip(queries, found, strict=True)):
         for place, best in zip(positions, of_sentence, strict=True):

@@ -62,11 +62,10 @@ def weights(
 ) -> None:
     """Draw the mixing weights of task models."""
     from elmo_tf.evaluation.plots import draw_mixes, mixes_of, save_figure
-    from elmo_tf.tasks import load_task
-    from elmo_tf.tasks.config import TaskConfig
+    from elmo_tf.tasks.registry import load_task, read_runs
 
     for workdir in workdirs:
-        config = TaskConfig(workdir=workdir, resume=True)
+        config, _ = read_runs(workdir)
         if config.placement == "none" or config.elmo is None:
             raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
     mixes = []

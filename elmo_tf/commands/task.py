@@ -138,8 +138,11 @@ def sweep(
     """
     from elmo_tf.trainers.tasks.sweep import sweep_task
 
-    if config.resume or config.share < 1:
-        raise WrongCallError("--share and --resume are not for a sweep: it takes --shares")
+    if config.resume or config.overwrite or config.share < 1:
+        raise WrongCallError(
+            "--share, --resume and --overwrite are not for a sweep: it takes --shares, and reuses "
+            "finished trainings"
+        )
     results = sweep_task(config, shares, seeds)
     print_results(results, lambda: _markdown(results), format)
 

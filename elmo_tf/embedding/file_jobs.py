@@ -2,10 +2,10 @@
 
 import contextlib
 import functools
+import hashlib
 import itertools
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +28,7 @@ from elmo_tf.logs import progress, progress_over
 from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import check_regular_file
 from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader
+from elmo_tf.text.tokenizers import LanguageTokenizer
 
 # Added to the name of the output, for the folder of unfinished work and the tokens of raw text.
 _UNFINISHED, _TOKENS = ".unfinished", ".tokens.jsonl"
@@ -70,7 +71,8 @@ def embed_file(
         **embedder.settings(),
     }
     if embedder.tokenizer is not None:
-        settings["tokenizer"] = re.sub(" at 0x[0-9a-f]+", "", repr(embedder.tokenizer))
+        is_named = isinstance(embedder.tokenizer, LanguageTokenizer)
+        settings["tokenizer"] = repr(embedder.tokenizer) if is_named else _digest(read())
     with unfinished_folder(output, settings, overwrite) as shards:
         count = _count(embedder, read())
         groups = functools.partial(_groups, embedder, read, shards, vector_file.shard_suffix)
@@ -174,6 +176,14 @@ def shard_name(index: int, suffix: str) -> str:
 def _state(file: Path) -> list[int]:
     stat = file.stat()
     return [stat.st_size, stat.st_mtime_ns]
+
+
+def _digest(sentences: Iterable[FileSentence]) -> str:
+    """A digest of the tokens of sentences, which a function has split."""
+    digest = hashlib.sha256()
+    for sentence in sentences:
+        digest.update(repr(sentence.tokens).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def _count(embedder: Any, sentences: Iterator[FileSentence]) -> TextCount:

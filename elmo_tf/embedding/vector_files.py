@@ -32,7 +32,7 @@ Shards = Iterable[tuple[Path, Sequence[FileSentence]]]
 # The dataset of HDF5 with the number of each sentence, in JSON.
 SENTENCES = "sentence_to_index"
 # Names of datasets whose sentences are not valid names. A sentence of this form is not one either.
-_FALLBACK_KEY = re.compile(r"line [0-9]+")
+_FALLBACK_KEY = re.compile(rf"line [0-9]+|{SENTENCES}")
 # Punctuation that is kept in an identifier.
 _SAFE = string.punctuation.replace("%", "").replace("/", "")
 # Bytes of vectors per row group of Parquet, which writers and readers keep in memory.

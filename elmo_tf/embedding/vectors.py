@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,15 +21,20 @@ from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized
 
 def check_layers(layers: Any, num_layers: float = math.inf) -> None:
     """Raises `ValueError` unless `layers` is one of `LAYERS` or below `num_layers`, if known."""
-    if isinstance(layers, str):
-        if layers not in LAYERS:
-            raise ValueError(f"`layers` must be one of {', '.join(LAYERS)}. Received: {layers!r}")
-    elif not 0 <= layers < num_layers:
-        raise ValueError(f"`layers` must be from 0 to {num_layers - 1}. Received: {layers}")
+    is_number = isinstance(layers, numbers.Integral)
+    if layers not in LAYERS if not is_number else not 0 <= layers < num_layers:
+        last = "" if num_layers == math.inf else f" to {num_layers - 1}"
+        raise ValueError(
+            f"`layers` must be one of {', '.join(LAYERS)}, or a number from 0{last}. "
+            f"Received: {layers!r}"
+        )
 
 
 class LayerChoice:
-    """Selects or combines the layers of sentences. `mix` is the built mix, for the layers "mix"."""
+    """Selects or combines the layers of sentences. `mix` is the built mix, for the layers "mix".
+
+    Without it, these are the average, as of an untrained mix.
+    """
 
     def __init__(self, layers: str | int, mix: ScalarMix | None = None):
         self.layers = layers
@@ -38,7 +44,7 @@ class LayerChoice:
         """(batch, layer, token, feature) → (batch, …, token, feature). For "concat", all layers."""
         if self.layers in ("all", "concat"):
             return layers
-        if self.layers == "average":
+        if self.layers == "average" or (self.layers == "mix" and self.mix is None):
             return tf.reduce_mean(layers, axis=1)
         if self.layers == "sum":
             return tf.reduce_sum(layers, axis=1)
@@ -66,10 +72,13 @@ def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, 
         bilm = load_bilm(source, dtype=PRECISIONS[precision])
     mix = None
     if layers == "mix" and isinstance(source, Elmo):
-        mix = _mix_of_elmo(source)
-    elif layers == "mix":
-        mix = ScalarMix()
-        mix.build((None, bilm.config.lstm.num_layers + 1, None, None))
+        if source.num_mixes > 1:
+            raise ValueError(f"The Elmo must have one mix. Received: num_mixes={source.num_mixes}")
+        if source.top_only:
+            raise ValueError('The Elmo has no mix (top_only=True): use layers="top".')
+        if not source.built:
+            source.build()
+        mix = source.mixes[0]
     if bilm.stateful:
         raise ValueError("An Embedder needs a biLM with stateful=False.")
     if bilm.keep_boundaries:
@@ -80,16 +89,6 @@ def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, 
 def with_precision(bilm: BiLM, precision: str) -> BiLM:
     """The biLM, or a copy of it if it has another precision."""
     return bilm if bilm.compute_dtype == precision else copied_bilm(bilm, PRECISIONS[precision])
-
-
-def _mix_of_elmo(elmo: Elmo) -> ScalarMix:
-    if elmo.num_mixes > 1:
-        raise ValueError(f"The Elmo must have one mix. Received: num_mixes={elmo.num_mixes}")
-    if elmo.top_only:
-        raise ValueError('The Elmo has no mix (top_only=True): use layers="top".')
-    if not elmo.built:
-        elmo.build()
-    return elmo.mixes[0]
 
 
 def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:

@@ -11,12 +11,12 @@ from elmo_tf.text.tokenizers import align
 
 
 class WordMeans:
-    """The part of an `Embedder` that measures and task models use, for words that are given.
+    """Computes one vector per given word: the mean over its tokens, see `align`; or else zeros.
 
-    The vector of a word is the mean over its tokens, see `align`; zeros without tokens.
+    It has the methods of an `Embedder` that measures and task models use.
 
     Args:
-        embedder: an `Embedder` with a tokenizer, and layers that have an axis of tokens.
+        embedder: an `Embedder` with a tokenizer.
 
     Raises:
         ValueError: the embedder has no tokenizer.

@@ -1,4 +1,4 @@
-"""Evaluation of biLMs: perplexity, probabilities of sentences and tokens, neighbors in context."""
+"""Evaluation of biLMs: perplexity, probabilities, neighbors in context, tags and senses."""
 
 from elmo_tf.evaluation.neighbors import Occurrence as Occurrence
 from elmo_tf.evaluation.neighbors import distinct_sentences as distinct_sentences

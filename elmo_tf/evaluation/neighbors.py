@@ -141,6 +141,8 @@ def nearest_tokens(
     layers = list(range(1, embedder.num_layers) if layers is None else layers)
     for layer in layers:
         check_layers(layer, embedder.num_layers)
+    if words == "same" and 0 in layers:
+        raise ValueError("In layer 0, all occurrences of a word have the same vector.")
     sizes = [(source.num_layers, source.dim) for source in (embedder, stored or embedder)]
     if sizes[0] != sizes[1]:
         raise ValueError(

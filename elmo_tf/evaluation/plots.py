@@ -235,7 +235,7 @@ class Mix(NamedTuple):
 
 
 def mixes_of(name: str, elmo: Elmo) -> list[Mix]:
-    """Returns the learned mixes of an `Elmo` layer; `ValueError` if it only uses the top layer.
+    """Returns the mixes of an `Elmo` layer; `ValueError` if it only uses the top layer.
 
     The name of a single mix is that of the model, `name`.
     """

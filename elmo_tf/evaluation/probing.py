@@ -38,7 +38,7 @@ def probe(
     of all; ties are resolved alphabetically.
 
     Args:
-        embedder: an `Embedder` with `layers="all"`.
+        embedder: an `Embedder` with `layers="all"`, a `WordMeans` of it, or a `VectorSource`.
         train, test: tagged sentences.
         c: float > 0. Inverse strength of the penalty. Defaults to 0.03.
         max_iterations: int >= 1. Maximum number of L-BFGS iterations. Defaults to 200.

@@ -139,15 +139,14 @@ def substitutes(
     sentences: Iterable[Sentence],
     positions: Sequence[Sequence[int]],
     top_n: int = 10,
-    exclude: Iterable[str] = SPECIAL_TOKENS,
     batch_tokens: int = 4096,
 ) -> list[list[list[Substitute]]]:
     """Finds the tokens that are most probable at some positions of each sentence.
 
     `score(v) = log P_forward(v | <S> w_1 … w_t-1) + log P_backward(v | w_t+1 … w_n </S>)`, natural
-    logarithms of the full softmax. Each direction's probabilities sum to 1 over the vocabulary,
-    excluded tokens included; their products do not. The token at the position itself is not read,
-    and may be among its own substitutes. The LSTMs start from zero states.
+    logarithms of the full softmax. Each direction's probabilities sum to 1 over the vocabulary;
+    their products do not. `<S>`, `</S>` and `<UNK>` are never returned. The token at the position
+    itself is not read, and may be among its own substitutes. The LSTMs start from zero states.
 
     Args:
         model: a `LanguageModel`. A forward-only model is scored by that direction alone.
@@ -155,8 +154,6 @@ def substitutes(
         positions: for each sentence the positions of tokens, from 0; may be empty. The sentence is
             read once for all of them.
         top_n: int >= 1. Maximum number of substitutes per position. Defaults to 10.
-        exclude: tokens that are never returned; tokens outside the vocabulary are ignored.
-            Defaults to `<S> </S> <UNK>`.
         batch_tokens: see `sentence_scores`.
 
     Returns:
@@ -171,8 +168,7 @@ def substitutes(
     is not from that paper.
     """
     allowed = np.ones(len(model.vocabulary), bool)
-    # An unknown token's id would be that of <UNK>.
-    allowed[model.vocabulary.ids([token for token in exclude if token in model.vocabulary])] = False
+    allowed[model.vocabulary.ids(SPECIAL_TOKENS)] = False
     run = functools.partial(_batch_substitutes, model, min(top_n, int(allowed.sum())), allowed)
     queries = list(zip(token_lists(sentences), positions, strict=True))
     for index, (tokens, places) in enumerate(queries):

@@ -50,9 +50,10 @@ def measure_speed(
         pairs[name] = embedder, Embedder(embedder.bilm, 0, precision=name)
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in pairs}
     for turn in range(num_turns + 1):
-        lengths = (1 + number % 10 for number in range(_DOCUMENT))
-        spellings = (rng.choices(string.ascii_lowercase, k=length) for length in lengths)
-        words = ["".join([*spelling, str(turn)]) for spelling in spellings]
+        # Distinct, also from those of other turns.
+        numbers = range(turn * _DOCUMENT, (turn + 1) * _DOCUMENT)
+        spellings = [(*rng.choices(string.ascii_lowercase, k=n % 7), str(n)) for n in numbers]
+        words = list(map("".join, spellings))
         count = -(-tokens_per_turn // _SENTENCE)
         sentences = [rng.choices(words, k=_SENTENCE) for _ in range(count)]
         for name, pair in pairs.items():

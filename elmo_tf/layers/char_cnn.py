@@ -105,9 +105,9 @@ class CharCNN(keras.layers.Layer):
         table = ops.concatenate([ops.zeros_like(table[:1]), table], axis=0)  # (id, embedding)
         # The reshape makes the gradient dense: it sums the contributions to each row.
         table = ops.reshape(table, table.shape)
-        if keras.config.backend() == "tensorflow" and (
-            self.num_features >= _MANY_FILTERS or is_portable()
-        ):
+        # Keras's maximum fails without tokens.
+        is_fast = self.num_features >= _MANY_FILTERS or is_portable() or ids.shape[0] == 0
+        if keras.config.backend() == "tensorflow" and is_fast:
             from elmo_tf.layers import char_cnn_tf
 
             kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]

@@ -14,7 +14,7 @@ from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.portability import is_portable, require_tensorflow
 from elmo_tf.text.characters import string_tensor
-from elmo_tf.text.inputs import checked_inputs, is_token, token_batch
+from elmo_tf.text.inputs import checked_inputs, is_token, refuse_string, token_batch
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -346,6 +346,7 @@ class BiLM(keras.Model):
             TypeError, ValueError: `sentences` is empty, or contains an input that a call rejects.
                 The initial state is then unchanged.
         """
+        refuse_string(sentences, "sentences")
         states = zeros = self.zero_states(1)
         for sentence in sentences:
             vectors, mask = self.token_vectors(*checked_inputs([sentence], None))

@@ -229,15 +229,11 @@ class TokenMask(keras.layers.Layer):
     A layer, because the mask of symbolic strings must be the output of one.
     """
 
-    def call(self, inputs, lengths=None):  # `lengths` in files of version 0.3
+    def call(self, inputs):
         inputs = as_tensor(inputs)  # Keras does not convert ragged tensors
-        if inputs.dtype == tf.string:
-            inputs, lengths = token_batch(inputs, lengths)
-        if lengths is None:
-            return is_token(inputs)
-        return ops.arange(ops.shape(inputs)[1]) < lengths[:, None]
+        return is_token(token_batch(inputs)[0] if inputs.dtype == tf.string else inputs)
 
-    def compute_output_spec(self, inputs, lengths=None):
+    def compute_output_spec(self, inputs):
         return keras.KerasTensor(sentence_shape(inputs.shape), dtype="bool")
 
 

@@ -1,6 +1,6 @@
 """The stacked LSTMs of one direction of a biLM."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -10,7 +10,6 @@ from elmo_tf.layers.projected_lstm import ProjectedLSTM
 from elmo_tf.layers.weights import set_attributes
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class LSTMStack(keras.layers.Layer):
     """Stacked projected LSTMs with skip connections, which read the tokens in the given order.
 
@@ -18,12 +17,12 @@ class LSTMStack(keras.layers.Layer):
     but not to the recurrent state `h`.
 
     Args:
-        config: an `LSTMConfig`, or its fields as a dict.
+        config: the shape of the layers.
 
     Call arguments:
         inputs: float (batch, token, projection_dim).
         mask: bool (batch, token) or None. True = a real token.
-        initial_states: for each layer `[h, c]`, or None for zeros.
+        initial_states: for each layer `[h, c]`.
         dropout_fn, training: see `BiLM.read`. The skip connection adds the input after dropout.
 
     Returns:
@@ -33,10 +32,9 @@ class LSTMStack(keras.layers.Layer):
     Source: Peters et al. 2018, sections 3.1 and 3.4.
     """
 
-    def __init__(self, config: LSTMConfig | Mapping[str, Any], **kwargs):
+    def __init__(self, config: LSTMConfig, **kwargs):
         super().__init__(**kwargs)
-        self.config = LSTMConfig(**config) if isinstance(config, Mapping) else config
-        config = self.config
+        self.config = config
         shape = config.dim, config.projection_dim, config.cell_clip, config.proj_clip
         settings = {"return_state": True, "dtype": self.dtype_policy}
         self.lstms = [
@@ -53,8 +51,8 @@ class LSTMStack(keras.layers.Layer):
     def call(
         self,
         inputs: Any,
-        mask: Any = None,
-        initial_states: Sequence[Sequence[Any]] | None = None,
+        mask: Any,
+        initial_states: Sequence[Sequence[Any]],
         dropout_fn: Callable[[Any], Any] | None = None,
         training: bool = False,
     ) -> tuple[list[Any], list[list[Any]]]:
@@ -62,7 +60,7 @@ class LSTMStack(keras.layers.Layer):
         for index, lstm in enumerate(self.lstms):
             if dropout_fn is not None:
                 inputs = dropout_fn(inputs)
-            initial_state = None if initial_states is None else list(initial_states[index])
+            initial_state = list(initial_states[index])
             output, *state = lstm(inputs, initial_state=initial_state, mask=mask, training=training)
             # At masked tokens, inputs above the first layer are zero, so the sum stays zero.
             inputs = self._add_skip(index, inputs, output)
@@ -93,6 +91,3 @@ class LSTMStack(keras.layers.Layer):
 
     def compute_mask(self, inputs, mask=None):
         return None
-
-    def get_config(self):
-        return {**super().get_config(), "config": vars(self.config)}

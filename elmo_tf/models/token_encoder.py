@@ -1,19 +1,14 @@
 """char ids ─► TokenEncoder ─► one vector per token, independent of its context."""
 
-import dataclasses
-from collections.abc import Mapping
-from typing import Any
-
 import keras
 from keras import ops
 
-from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig, LexiconConfig
+from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig
 from elmo_tf.layers.char_cnn import CharCNN
 from elmo_tf.layers.highway import HighwayStack
 from elmo_tf.layers.weights import table_normal, take_entries
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenEncoder(keras.layers.Layer):
     """Encodes the characters of tokens: CharCNN, HighwayStack, and a projection.
 
@@ -21,7 +16,7 @@ class TokenEncoder(keras.layers.Layer):
     lexicon, it reads `[word embedding; highway output]`, and is never left out.
 
     Args:
-        config: a `CharCNNConfig`, or its fields as a dict.
+        config: its shape.
         projection_dim: int >= 1. Width of a token vector.
 
     Call arguments:
@@ -38,13 +33,8 @@ class TokenEncoder(keras.layers.Layer):
     Source: Peters et al. 2018, section 3.4; Che et al. 2018 for words.
     """
 
-    def __init__(self, config: CharCNNConfig | Mapping[str, Any], projection_dim: int, **kwargs):
+    def __init__(self, config: CharCNNConfig, projection_dim: int, **kwargs):
         super().__init__(**kwargs)
-        if isinstance(config, Mapping):
-            lexicon = config.get("lexicon")
-            config = CharCNNConfig(**{**config, "lexicon": lexicon and LexiconConfig(**lexicon)})
-        self.config = config
-        self.projection_dim = projection_dim
         self.lexicon = config.lexicon
         dtype = self.dtype_policy
         count = NUM_CHARACTERS if self.lexicon is None else self.lexicon.num_characters
@@ -88,13 +78,7 @@ class TokenEncoder(keras.layers.Layer):
             features = ops.concatenate([words, features], axis=-1)
         return features if self.projection is None else self.projection(features)
 
-    def get_config(self):
-        filters = list(map(list, self.config.filters))
-        config = {**dataclasses.asdict(self.config), "filters": filters}
-        return {**super().get_config(), "config": config, "projection_dim": self.projection_dim}
 
-
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenEmbedding(keras.layers.Layer):
     """Looks up the vector of each token in an embedding table, for a biLM without a character CNN.
 
@@ -130,10 +114,3 @@ class TokenEmbedding(keras.layers.Layer):
         vectors = ops.cast(vectors, self.compute_dtype)
         real = ops.expand_dims(ops.not_equal(token_ids, 0), -1)
         return ops.where(real, vectors, ops.zeros_like(vectors))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_tokens": self.num_tokens,
-            "embedding_dim": self.embedding_dim,
-        }

@@ -178,7 +178,7 @@ def count_text(sources: Sequence[TextSource], format: str | None = None) -> Text
     For `format` and errors, see `sentence_lines`.
     """
     count = TextCount()
-    with progress(None, "counting", "sentences") as meter:
+    with progress(None, "counting", "lines") as meter:
         for source in sources:
             lines = sentence_lines(source, format=format)
             while some := list(itertools.islice(lines, _LINES_AT_A_TIME)):

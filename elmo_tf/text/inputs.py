@@ -54,7 +54,7 @@ def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
     """Any collection of sentences as an iterable of Python objects."""
     if isinstance(sentences, np.ndarray | tf.Tensor) and sentences.ndim == 0:
         sentences = np.asarray(sentences).item()
-    _refuse_string(sentences, name)
+    refuse_string(sentences, name)
     sentences = column_of_table(sentences, name)
     if isinstance(sentences, tf.data.Dataset):
         if sentences.element_spec != tf.TensorSpec((), tf.string):
@@ -75,7 +75,8 @@ def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
     return sentences
 
 
-def _refuse_string(sentences: Any, name: str) -> None:
+def refuse_string(sentences: Any, name: str) -> None:
+    """Raises `TypeError` if sentences are one string."""
     if isinstance(sentences, str | bytes):
         raise TypeError(f"`{name}` must be several sentences, not one string: {sentences!r:.60}.")
 
@@ -177,7 +178,7 @@ def as_tensor(inputs: Any) -> Any:
     tensor of rank 2 or 3. There is at least one token position. `TypeError` for an unsupported
     type, `ValueError` for an unsupported shape.
     """
-    _refuse_string(inputs, "inputs")
+    refuse_string(inputs, "inputs")
     if _is_symbolic(inputs):
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if dtype != "string" and not keras.backend.is_int_dtype(dtype):

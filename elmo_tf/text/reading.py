@@ -206,8 +206,4 @@ def decode(text: str | bytes) -> str:
 
 def is_utf_8(line: str) -> bool:
     """Whether a line was valid UTF-8: it contains no surrogate of an invalid byte."""
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not re.search("[\ud800-\udfff]", line)

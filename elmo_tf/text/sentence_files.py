@@ -58,12 +58,16 @@ def sentence_reader(
         on_invalid: "error" or "skip", for invalid records of FASTA.
 
     Raises:
-        ValueError: an unknown format, `token_column` without columns, or `tokenizer` without text;
-            while reading, see the functions of each format.
+        ValueError: an argument has a wrong value or is not for the format; while reading, see the
+            functions of each format.
     """
     format = format or format_of(path)
     if format not in FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    if on_invalid not in ("error", "skip"):
+        raise ValueError(f"`on_invalid` must be error or skip. Received: {on_invalid!r}")
+    if token_column is not None and token_column < 1:
+        raise ValueError(f"`token_column` must be at least 1. Received: {token_column}")
     if format not in TOKEN_COLUMNS and token_column is not None:
         raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is {format}.")
     if format != "text" and tokenizer is not None:

@@ -1,4 +1,4 @@
-"""Exports a BiLM or an Elmo as a SavedModel for TF Serving, TF Hub and Keras."""
+"""Exports a BiLM or an Elmo as a SavedModel, or for ONNX Runtime, LiteRT or OpenVINO."""
 
 import contextlib
 import itertools
@@ -29,6 +29,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 # Files and folders of a version.
 _VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 _VERSION_FILES += ("model.*", OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE)
+_VERSIONS = 2**63  # TF Serving's limit
 # Relative to the folder of a version; TF Serving's path.
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 _BATCH_SIZES = (1, 8, 32)  # sentences per request: TensorFlow prepares kernels for each size
@@ -41,7 +42,6 @@ def export(
     version: int = 1,
     overwrite: bool = False,
     precision: str | None = None,
-    free_characters: bool = False,
     tokenizer: Any = None,
     vocabulary: Vocabulary | None = None,
     warmup: Sequence[Sentence] = (),
@@ -62,13 +62,10 @@ def export(
         bilm_or_elmo: a `BiLM`, whose layers are mixed uniformly, or an `Elmo` with its learned
             mixes. The initial states of `BiLM.warm_start` are included.
         directory: contains all versions of this model.
-        version: int >= 0. Servers load the highest one.
+        version: int, 0 to 2⁶³ - 1. Servers load the highest one.
         overwrite: whether to replace an existing version.
         precision: "float32" or "bfloat16", of matrix products; None for that of the biLM. Outputs
             and weights are float32.
-        free_characters: whether the signature `char_ids` accepts any number of character ids per
-            token up to the biLM's `max_chars`, the same for all tokens of a request. By default it
-            accepts exactly `max_chars`.
         tokenizer: has `split_with_offsets`, like the splitters of tensorflow-text; adds the
             signature `text` for raw text. It also returns `tokens`, string (batch, token) padded
             with `""`, and their byte offsets `starts` and `ends`, int64 (batch, token).
@@ -79,8 +76,8 @@ def export(
         check: whether to compare the written model with the live model, which takes most of the
             time.
         format: "onnx", "litert" or "openvino" for a file of ONNX Runtime, LiteRT or OpenVINO, which
-            needs the extra of that name. The arguments from `precision` to `tokenizer`, `warmup`
-            and `check` are only for SavedModels, None.
+            needs the extra of that name, without `precision`, `tokenizer`, `warmup` and `check`.
+            None for a SavedModel.
 
     Returns:
         The path of the version.
@@ -102,15 +99,15 @@ def export(
     require_tensorflow("Export")
     warmup = list(token_lists(warmup, "warmup"))
     warn_of_layer_norm(bilm_or_elmo)
-    of_saved_models = precision not in (None, "float32"), free_characters, tokenizer, warmup
+    of_saved_models = precision not in (None, "float32"), tokenizer, warmup, not check
     if format is not None and any(of_saved_models):
-        message = "`precision`, `free_characters`, `tokenizer` and `warmup` are for SavedModels, "
+        message = "`precision`, `tokenizer`, `warmup` and `check` are for SavedModels, "
         raise ValueError(f"{message}not for format={format!r}.")
     with new_version(directory, version, overwrite) as (part, path):
         if format is not None:
             _write_assets(write_for_runtime(bilm_or_elmo, format, part).bilm, vocabulary, part)
             return os.fspath(path)
-        exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer)
+        exported = Exported(bilm_or_elmo, precision, tokenizer)
         with tempfile.TemporaryDirectory() as assets:
             _write_assets(exported.bilm, vocabulary, Path(assets))
             write_saved_model(exported, part, Path(assets))
@@ -144,8 +141,8 @@ def new_version(
     directory: str | os.PathLike, version: Any, overwrite: bool
 ) -> Iterator[tuple[Path, Path]]:
     """Yields a temporary folder for a version, and its final path, where it is moved on success."""
-    if type(version) is not int or version < 0:
-        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
+    if type(version) is not int or not 0 <= version < _VERSIONS:
+        raise ValueError(f"`version` must be an integer from 0 to 2⁶³ - 1. Received: {version!r}")
     path = Path(directory, str(version))
     refuse_pattern(path)
     with atomic_directory(path, overwrite, _VERSION_FILES) as part:
@@ -156,7 +153,7 @@ def versions_in(directory: Path) -> dict[int, Path]:
     """Returns the folders of all versions by number; empty if there are none."""
     folders = [path.parent for path in directory.glob("*/saved_model.pb")]
     numbers = {int(each.name): each for each in folders if re.fullmatch("[0-9]+", each.name)}
-    return {number: folder for number, folder in numbers.items() if number < 2**63}
+    return {number: folder for number, folder in numbers.items() if number < _VERSIONS}
 
 
 def write_saved_model(exported: Any, folder: Path, assets: Path) -> None:

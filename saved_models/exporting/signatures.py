@@ -38,7 +38,6 @@ class Exported(tf.train.Checkpoint):
         self,
         source: Any,
         precision: str | None = None,
-        free_characters: bool = False,
         tokenizer: Any = None,
     ):
         super().__init__()
@@ -72,12 +71,8 @@ class Exported(tf.train.Checkpoint):
         self.signatures.update(default=of_sentences, serving_default=of_sentences)
         self.signatures["tokens"] = self.of_tokens
         if bilm.config.char_cnn is not None:
-            width = None if free_characters else bilm.char_ids("").shape[-1]
-            spec = tf.TensorSpec((None, None, width), tf.int32, name="char_ids")
+            spec = tf.TensorSpec((None, None, None), tf.int32, name="char_ids")
             self.signatures["char_ids"] = tf.function(self._of_char_ids, [spec], autograph=False)
-        if len(mixes) > 1:
-            for index in range(len(mixes)):
-                self.signatures[f"mix_{index}"] = self._of_mix(index)
         if tokenizer is not None:
             self.signatures["text"] = tf.function(self._of_text, [SENTENCES], autograph=False)
 
@@ -96,18 +91,6 @@ class Exported(tf.train.Checkpoint):
         is_padding = tf.reduce_all(char_ids == char_ids[..., :1], axis=-1)  # (batch, token)
         real = is_token(char_ids) & ~is_padding
         return self._outputs(char_ids, row_lengths(real, None))
-
-    def _of_mix(self, index: int) -> Any:
-        @tf.function(input_signature=[SENTENCES], autograph=False)
-        def of_mix(strings):
-            outputs = self(strings)
-            mixes = [
-                {name: outputs.pop(_of_index(name, other)) for name in ("elmo", "default")}
-                for other in range(len(self.mixes))
-            ]
-            return {**outputs, **mixes[index]}
-
-        return of_mix
 
     def _of_text(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
         parts = self._tokenizer.split_with_offsets(strings)

@@ -157,11 +157,14 @@ class Call:
     @property
     def input_width(self) -> int | None:
         """The number of tokens in the inputs, with padding; `None` for strings."""
-        return next((array.shape[1] for array in self.inputs.values() if array.ndim > 1), None)
+        # Not `parts`: a word may have several.
+        names = (name for name in ("tokens", "char_ids") if name in self.inputs)
+        return next((self.inputs[name].shape[1] for name in names), None)
 
     def width(self, outputs: Mapping[str, np.ndarray]) -> int:
         """The number of tokens in the outputs, with padding."""
-        return int(outputs[LENGTHS].max()) if self.input_width is None else self.input_width
+        width = self.input_width
+        return max(1, int(outputs[LENGTHS].max()) if width is None else width)
 
 
 class Batcher:

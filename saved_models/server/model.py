@@ -28,7 +28,7 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 from elmo_tf.processors import num_cores
 from elmo_tf.saved_models.exporting.export import read_warmup, versions_in
 from elmo_tf.saved_models.exporting.layer import register_operations
-from elmo_tf.saved_models.messages import LENGTHS
+from elmo_tf.saved_models.messages import LENGTHS, TEXT
 from elmo_tf.saved_models.server.batching import (
     Batcher,
     Call,
@@ -38,7 +38,7 @@ from elmo_tf.saved_models.server.batching import (
     status_of,
     unavailable,
 )
-from elmo_tf.saved_models.server.raw_text import BASE, TEXT, RawText
+from elmo_tf.saved_models.server.raw_text import BASE, RawText
 
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
 _POLL_SECONDS = 1.0  # between checks for new versions

@@ -17,11 +17,11 @@ from absl import logging
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE
-from elmo_tf.saved_models.messages import LENGTHS
+from elmo_tf.saved_models.messages import LENGTHS, TEXT
 from elmo_tf.text.reading import decode, encode
 from elmo_tf.text.tokenizers import Token, Tokenizer, align, tokenizer_of
 
-TEXT, BASE = "text", "serving_default"
+BASE = "serving_default"
 _OF_TOKENS = {"tokens": tf.string, "starts": tf.int64, "ends": tf.int64}
 
 

@@ -4,6 +4,7 @@ import json
 import re
 
 import h5py
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -146,7 +147,7 @@ def test_token_embeddings_replace_the_characters_of_published_formats_only(kind,
     kind.write(tmp_path, kind.arrays())
     error, message = ValueError, "`token_embeddings` is not supported .* Convert the checkpoint"
     if isinstance(kind, Published):
-        error, message = FileNotFoundError, "There is no vocab.txt"
+        error, message = FileNotFoundError, "There is no weight file any.hdf5"
 
     with pytest.raises(error, match=message):
         load_bilm(tmp_path, token_embeddings="any.hdf5")
@@ -169,6 +170,13 @@ def test_floats_of_any_size_are_read_as_float32_but_integers_are_refused(tmp_pat
 
     np.testing.assert_array_equal(encoder.char_cnn.char_embedding, weights["char_embed"])
     assert encoder.projection.bias.dtype == "float32"
+    (tmp_path / "weights.hdf5").unlink()
+    bfloats = {name: array.astype(ml_dtypes.bfloat16) for name, array in weights.items()}
+    Safetensors().write(tmp_path, bfloats)
+    encoder = load_bilm(tmp_path).token_encoder
+    rounded = bfloats["char_embed"].astype(np.float32)
+    np.testing.assert_array_equal(encoder.char_cnn.char_embedding, rounded)
+    (tmp_path / "weights.safetensors").unlink()
     integers = weights[Published.name].astype(np.int32)
     Published().write(tmp_path, {**weights, Published.name: integers})
     message = rf"`{Published.name}` in .*weights.hdf5 must contain floats. Received: int32"

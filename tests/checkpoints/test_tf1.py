@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from elmo_tf import Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_config, load_language_model
-from elmo_tf.checkpoints.published import save_language_model
+from elmo_tf.checkpoints.published import save_bilm, save_language_model
 from elmo_tf.evaluation.perplexity import perplexity
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.models.copies import model_digest
@@ -127,14 +127,20 @@ def test_a_vocabulary_in_any_order_gives_the_perplexity_of_the_original(
         np.testing.assert_array_equal(vectors, weights["embedding"][[6, 4, 5]])
 
 
-def test_a_token_bilm_and_a_language_model_require_a_vocabulary(tmp_path):
+def test_without_a_vocabulary_a_token_bilm_reads_ids_and_a_language_model_is_refused(tmp_path):
     options = tf1_training.options(char_cnn=False)
     folder = tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
     (folder / "vocab.txt").rename(tmp_path / "words.txt")
 
-    for load in (load_bilm, load_language_model):
-        with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
-            load(folder)
+    with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
+        load_language_model(folder)
+    bilm = load_bilm(folder)
+    save_bilm(bilm, tmp_path / "saved")
+    ids = np.array([[4, 5]], np.int32)
+    again = load_bilm(tmp_path / "saved")
+    np.testing.assert_array_equal(again(ids)["layers"], bilm(ids)["layers"])
+    with pytest.raises(ValueError, match="vocabulary"):
+        again(["the cat"])
     assert load_bilm(folder, vocabulary=tmp_path / "words.txt").vocabulary.tokens == TOKENS
 
 

@@ -165,8 +165,9 @@ REPEAT = b"R" + b"h\x01h\x03R" * 60_000
         (b"t", "pop from empty list"),
         (b"}%bNs" % NAME, "in the state dict is no tensor"),
         (b"}%b%b(%bK\0(K\1tq\1h\1tRs" % (NAME, REBUILD, STORAGE), "its storages is wrong"),
+        (b"ccollections\nOrderedDict\n(](" + WIDE + b"N\x86etR", "0 positional arguments but 1"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_crafted_pickles_fail_fast_and_use_little_memory(opcodes, message, tmp_path):
     path = tmp_path / "model.pkl"

@@ -63,7 +63,7 @@ def test_convert_saves_the_state_of_a_warm_start(stdout_of, checkpoint_directory
     np.testing.assert_allclose(warm.initial_state, again.initial_state, atol=1e-6)
 
 
-def test_convert_keeps_softmax_and_vocabulary(command, bilm):
+def test_convert_keeps_softmax_and_vocabulary(command, bilm, caplog):
     vocabulary = Vocabulary.build(LINES)
     softmax = SampledSoftmax(len(vocabulary))
     softmax.build((None, bilm.config.lstm.projection_dim))
@@ -77,6 +77,12 @@ def test_convert_keeps_softmax_and_vocabulary(command, bilm):
     kernel = softmax.kernel.numpy()
     Path("half/vocab.txt").unlink()
     assert command("convert", "half", "without")[0] == 0
+    Path("half/vocab.txt").write_text("the\ncat\n")
+    assert command("convert", "half", "damaged")[0] == 1  # the softmax needs it
+    Path("half/softmax.hdf5").unlink()
+    assert command("convert", "half", "characters")[0] == 0
+    assert "The vocabulary is left out: half/vocab.txt has no line <S>" in caplog.text
+    assert not Path("characters/vocab.txt").exists()
     names = {path.name for path in Path("without").iterdir()}
     assert names == {"options.json", "softmax.hdf5", "weights.hdf5"}
     np.testing.assert_allclose(found.softmax.kernel, kernel, rtol=2**-9 + 2**-11, atol=1e-6)

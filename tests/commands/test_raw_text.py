@@ -76,11 +76,16 @@ def test_a_probe_reads_the_means_of_the_tokens_of_words(stdout_of):
 def test_a_run_records_the_tokenizer_of_its_text(command):
     tiny = ("--preset", "tiny", "--steps", "1", "--batch-size", "1", "--unroll", "3")
     assert command("tokenize", "raw.txt", "--language", "xx", "--output", "a.txt")[0] == 0
-    assert command("train", "--corpus", "a.txt", "--workdir", "a", *tiny)[0] == 0
+    for options in ((), ("--resume",)):
+        assert command("train", "--corpus", "a.txt", "--workdir", "a", *tiny, *options)[0] == 0
     from_a = ("--from", "a", *tiny[2:])
     assert command("train", "--corpus", "text.txt", "--workdir", "b", *from_a)[0] == 0
     changed = ("--resume", "--workdir", "b", "--corpus", "text.txt", "--tokenizer", "en")
     status, _, err = command("train", *changed)
     assert (status, "tokenizer was None" in err) == (1, True)
-    for folder in "ab":
+    english = json.loads(Path("a/options.json").read_text()) | {"tokenizer": "en"}
+    Path("english.json").write_text(json.dumps(english))
+    shape = ("--options", "english.json", *tiny[2:])
+    assert command("train", "--corpus", "a.txt", "--workdir", "c", *shape)[0] == 0
+    for folder in "abc":
         assert json.loads(Path(folder, "options.json").read_text())["tokenizer"] == "xx"

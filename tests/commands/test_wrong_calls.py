@@ -83,7 +83,7 @@ def files(in_temporary_folder):
         ((*SENSES_TEST, "--predictions", "keys"), 2, "keys exists. Choose another path or add --o"),
         ((*SENSES_TEST, "--predictions", "thesis", "--overwrite"), 2, "it contains other files"),
         ((*NEIGHBORS, "--sentence", "a b"), 1, "The word 'bank' does not occur in the text."),
-        ((*NEIGHBORS, "--layer", "3"), 1, "`layers` must be from 0 to 2"),
+        ((*NEIGHBORS, "--layer", "3"), 1, "a number from 0 to 2. Received: 3"),
         (("diff", "gone.hdf5", "{model}", "text.txt"), 1, "There is no file of vectors gone.hdf5"),
         (DIFF, 1, "Cannot open text.txt as HDF5"),
         (("plot", "training", "no", "--output", "a.png"), 1, "There is no training log no"),
@@ -111,6 +111,9 @@ def files(in_temporary_folder):
         (("task", "evaluate", "plain", "one_tag.conll", "no"), 1, "directory: 'no'"),
         (("task", "predict", "plain", "no", "new"), 1, "directory: 'no'"),
         (("plot", "weights", "plain", "--output", "a.png"), 1, "plain holds a model"),
+        (("plot", "weights", "no", "--output", "a.png"), 1, "no has no trained task model"),
+        (("task", "sweep", *TASK, "--overwrite"), 2, "--overwrite are not for a sweep"),
+        (("--debug", "embed", "--tokenize", "en"), 2, "MODEL requires an argument"),
     ],
 )
 def test_a_wrong_call_prints_an_error_loads_no_model_and_writes_nothing(

@@ -171,8 +171,10 @@ def test_invalid_sentences_are_refused_with_their_number(embedder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layers": 3}, r"`layers` must be from 0 to 2. Received: 3"),
-        ({"layers": "bottom"}, r"`layers` must be one of all, concat, .*mix. Received: 'bottom'"),
+        ({"layers": 3}, r"a number from 0 to 2. Received: 3"),
+        ({"layers": -1}, r"a number from 0. Received: -1"),
+        ({"layers": 1.5}, r"a number from 0. Received: 1.5"),
+        ({"layers": "bottom"}, r"`layers` must be one of all, concat, .*mix, .*: 'bottom'"),
         ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
         ({"batch_tokens": 0}, r"`batch_tokens` must be at least 1. Received: 0"),
     ],

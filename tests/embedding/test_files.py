@@ -138,7 +138,7 @@ def test_an_unsupported_output_option_raises_an_error(
 TEXTS = [
     *("and / or", "a", "a/b", "x/y", "x", "the cat", "", ".", "the cat"),
     *("/ at the front", "at the end /", "line 6", "\udcff", "nul \0 nul", "서울", "/"),
-    *("and //  or", "and // or", "./the cat", "the cat/", "/the cat"),
+    *("and //  or", "and // or", "./the cat", "the cat/", "/the cat", "sentence_to_index"),
 ]
 VALID = ("and / or", "a", "x/y", "the cat", "서울")
 

@@ -8,6 +8,7 @@ import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.embedding.file_jobs import unfinished_folder
+from elmo_tf.text.tokenizers import Token
 from vector_files import read_vectors
 
 NUM_GROUPS = 5
@@ -144,6 +145,13 @@ def test_settings_of_a_job_contain_all_that_its_shards_depend_on(
         message = rf"work of another job, with a different {difference}\. Delete"
         with pytest.raises(FileExistsError, match=message):
             embedder_.embed_file(input, output, **options)
+    stop_after(1)
+    for change, error in ((str.lower, KeyboardInterrupt), (str.upper, FileExistsError)):
+        split = Embedder(
+            bilm, None, "float32", 8, lambda line, to=change: [[Token(to(line), 0, 1)]]
+        )
+        with pytest.raises(error):
+            split.embed_file(text, tmp_path / "split.hdf5")
     stop_after(NUM_GROUPS)
     embedder.embed_file(text, output, pool="mean", overwrite=True)
     assert read_vectors(output)[0].ndim == 2

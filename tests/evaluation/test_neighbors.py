@@ -131,6 +131,8 @@ def test_typical_occurrences_of_the_larger_use_come_first():
 
 
 def test_vectors_of_another_shape_are_errors(embedder, bilm, text, text_file, tmp_path):
+    with pytest.raises(ValueError, match="In layer 0, all occurrences of a word"):
+        nearest_tokens(embedder, [], text, [0], words="same")
     with pytest.raises(ValueError, match=r"must return all layers.*Received: 'top'"):
         nearest_tokens(Embedder(bilm, layers="top"), [], text)
     Embedder(bilm, layers="top").embed_file(text_file, tmp_path / "top.hdf5")

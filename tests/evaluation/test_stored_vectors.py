@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from elmo_tf import Embedder
-from elmo_tf.evaluation.stored_vectors import open_vectors
+from elmo_tf.evaluation.stored_vectors import compare_vectors, open_stored, open_vectors
+from elmo_tf.text.sentence_files import sentence_reader
 from sense_files import word, write_corpus, write_inventory
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -70,6 +71,16 @@ def test_sentences_are_found_by_their_tokens_only(bilm):
     ):
         with pytest.raises(ValueError, match=message):
             next(source.embed([sentence]))
+
+
+def test_different_vectors_of_proteins_have_the_same_tokens(bilm):
+    Path("p.faa").write_text(">P1\nMKT\n")
+    Embedder(bilm, layers="top").embed_file("p.faa", "p.parquet")
+    average = Embedder(bilm, layers="average")
+
+    found = compare_vectors(open_stored("p.parquet"), average, [*sentence_reader("p.faa")()])
+
+    assert found["first_different"]["difference"] == "token 0, 'M', in layer 0"
 
 
 def test_invalid_files_are_reported_by_name(bilm):

@@ -43,6 +43,8 @@ def test_warm_start_sets_the_initial_state_of_later_sentences(fresh_bilm, option
         _, state = reference.layers(tokens, options, weights, state)
 
     bilm.warm_start(["what a later call forgets"])
+    with pytest.raises(TypeError, match="several sentences, not one string"):
+        bilm.warm_start("some text")
     bilm.warm_start(["some text", ["and", "more", "of", "it"]])
 
     for _ in range(2):

@@ -10,6 +10,7 @@ from elmo_tf import Elmo
 from elmo_tf.saved_models import export, serve
 from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.model import LoadedVersion
+from elmo_tf.text.inputs import with_a_token
 
 PROJECTION_DIM = 3
 STRINGS = [tf.TensorSpec([None], tf.string, "strings")]
@@ -26,6 +27,7 @@ class Lengths(tf.Module):
         self.scale = tf.Variable(scale, name="scale")
 
     def vectors(self, tokens, sequence_len):
+        tokens = with_a_token(tokens)
         mask = tf.sequence_mask(sequence_len, tf.shape(tokens)[1])
         lengths = tf.where(mask, tf.cast(tf.strings.length(tokens), tf.float32), 0.0)[..., None]
         elmo = self.scale * lengths * tf.range(1.0, 2 * PROJECTION_DIM + 1)  # (B, T, 2P)
@@ -52,7 +54,10 @@ class Lengths(tf.Module):
     @tf.function(input_signature=STRINGS)
     def split(self, strings):
         tokens = tf.strings.split(strings)
-        return {"tokens": tokens.to_tensor(""), "sequence_len": tokens.row_lengths()}
+        return {
+            "tokens": with_a_token(tokens.to_tensor("")),
+            "sequence_len": tokens.row_lengths(),
+        }
 
 
 def save(directory, version, scale):

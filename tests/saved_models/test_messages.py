@@ -23,3 +23,8 @@ def test_requests_are_limited_in_sentences_and_tokens(limits, sizes):
         assert [len(batch) for batch in batches] == sizes
         assert list(itertools.chain(*batches)) == kind
     assert list(sentence_batches([], *limits)) == [[]]
+
+
+def test_each_byte_of_raw_text_counts_as_a_token():
+    sizes = [len(batch) for batch in sentence_batches(["a b", "서울", "c"], 9, 12, is_raw=True)]
+    assert sizes == [2, 1]

@@ -58,3 +58,6 @@ def test_propositions_have_the_tags_of_the_predicates_that_the_tagger_finds(bilm
         assert both.propositions([""]) == [[]]
     with pytest.raises(ValueError, match=r"must have the label V\. Labels: O, B-X, I-X"):
         PropositionTagger(new_model("tagger", bilm), model)
+    taggers[0].tokenizer = "xx"
+    with pytest.raises(ValueError, match="both models must have the same biLM"):
+        PropositionTagger(taggers[0], new_model("srl"))

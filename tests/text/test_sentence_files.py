@@ -72,6 +72,8 @@ def test_fasta_is_refused_as_text_but_not_as_columns(file, tokenizer):
         (("a.txt", "x"), "`format` must be one of text, conll, conllu, fasta. Received: 'x'"),
         (("a.fa", None, None, characters), r"`tokenizer` requires text; the tokens of a\.fa"),
         (("a.txt", None, 2), r"`token_column` requires a CoNLL file; a\.txt is text"),
+        (("a.conll", None, 0), "`token_column` must be at least 1. Received: 0"),
+        (("a.fa", None, None, None, "drop"), "`on_invalid` must be error or skip. Received: 'drop"),
     ],
 )
 def test_invalid_format_arguments_raise_an_error(arguments, message):

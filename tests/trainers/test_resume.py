@@ -55,15 +55,11 @@ def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
 
 
 def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted, settings):
-    """The record is of an older version: other numbers of the corpus, and another default rate.
-
-    That version read a file once that two patterns match.
-    """
+    """The record is of an older version: other numbers of the corpus, and another default rate."""
     path = interrupted / "training.json"
     record = json.loads(path.read_text()) | {"step": 0}
     del record["loss"], record["corpus"]["longest"], record["earlier_corpora"]
     record["settings"]["learning_rate"] = 0.07
-    record["settings"]["corpus"] *= 2
     path.write_text(json.dumps(record))
     resumed = pretrain(PretrainConfig(workdir=interrupted, steps=25, resume=True))
     assert resumed["settings"]["learning_rate"] == 0.07

@@ -29,6 +29,8 @@ from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 
 _BATCH_SIZE = 64
 # The tasks with one label per example, and the names of their texts in JSON lines.
+# Tasks whose files have a format of their own.
+_OWN_FORMATS = ("snli", "squad")
 _TEXTS = {"sst": ["text"], "classify": ["text"], "snli": ["sentence1", "sentence2"]}
 _FOUND_SUFFIX = ".found"  # of the file with the predictions for sentences alone
 
@@ -69,7 +71,7 @@ def evaluate_task(
     outputs = task.outputs(examples, predicted)
     if finds_predicates:
         plain = [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
-        found = _with_found_predicates(workdirs, plain)
+        found = _with_found_predicates(workdirs, model, plain)
         predicted = predict_examples(task, model, found)
         pairs = zip(found, predicted, strict=True)
         propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
@@ -122,6 +124,8 @@ def predict_task(
     task = TASKS[config.task]()
     if probabilities and config.task not in _TEXTS:
         raise ValueError(f"`probabilities` is not for --task {config.task}: {', '.join(_TEXTS)}.")
+    if config.task in _OWN_FORMATS and (format or token_column):
+        raise ValueError(f"`format` and `token_column` are not for --task {config.task}.")
     refuse_file(output, overwrite)
     input, columns = os.fspath(input), (format, token_column)
     if (format or format_of(input)) in TOKEN_COLUMNS:
@@ -132,7 +136,7 @@ def predict_task(
         texts = (text for example in examples for text in task.texts(example))
         collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
     if config.task == "srl":
-        examples = _with_found_predicates(workdirs, examples)
+        examples = _with_found_predicates(workdirs, model, examples)
     lines = None
     if probabilities:
         lines = functools.partial(_lines_with_probabilities, task, _TEXTS[config.task])
@@ -146,11 +150,13 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
     return list(map(os.fspath, [files] if isinstance(files, str | os.PathLike) else files))
 
 
-def _with_found_predicates(workdirs: Sequence[str], examples: Sequence[Any]) -> Sequence[Any]:
+def _with_found_predicates(
+    workdirs: Sequence[str], role_tagger: TaskModel | Ensemble, examples: Sequence[Any]
+) -> Sequence[Any]:
     """The examples of semantic roles with the predicates that are found in plain sentences."""
     if not (plain := list(filter(is_plain, examples))):
         return examples
-    tagger = load_predicate_tagger(*workdirs)
+    tagger = load_predicate_tagger(*workdirs, like=role_tagger)
     return with_predicates(examples, predict_examples(PredicateTagging(), tagger, plain))
 
 

@@ -121,8 +121,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         dev = task.batches(model, dev_examples, config.batch_size, layers)
         state = _State(workdir.path, model, average)
         if workdir.before is None:
-            size = sum(math.prod(weight.shape) for weight in model.trainable_weights)
-            record |= {"trained_weights": size, "best": None, "epochs": [], "finished": False}
+            record |= {"best": None, "epochs": []}
             workdir.begin(record, 0)
             state.save(record)
         else:
@@ -280,8 +279,8 @@ class _Epochs(keras.callbacks.Callback):
                 record["best"] = {"epoch": epoch, "score": scores[metric], "dev": scores}
                 _save_model(self.model, self.workdir.path / MODEL_FILE)
         logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, metric, scores[metric])
+        self.workdir.log(entry)  # a killed run may repeat the epoch, which removes the line
         self.state.save(record)
-        self.workdir.log(entry)
         self.workdir.write(record)
         self.model.stop_training = _is_finished(self.config, record)
 
@@ -312,7 +311,6 @@ def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:
 
 def _finish(workdir: WorkDirectory, metric: str, record: dict[str, Any]) -> dict[str, Any]:
     """Writes the final record, and logs the best epoch."""
-    record["finished"] = True
     workdir.write(record)
     best = record["best"]
     logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], metric, best["score"])

@@ -72,7 +72,7 @@ class Classifier(LabelModel):
 
 
 def balanced_weights(labels: Sequence[Any]) -> dict[Any, float]:
-    """A weight for each label that is inversely proportional to its frequency; their mean is 1."""
+    """A weight for each label, inversely proportional to its frequency; 1 on average."""
     counts = collections.Counter(labels)
     return {label: len(labels) / (len(counts) * count) for label, count in counts.items()}
 

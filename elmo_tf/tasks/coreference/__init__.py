@@ -20,7 +20,7 @@ from elmo_tf.tasks.task import Task, file_sentences, first_line
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.reading import encode
-from elmo_tf.text.sentence_files import Row, fields_of, line_error
+from elmo_tf.text.sentence_files import Row, fields_of, format_of, line_error
 
 Mention = tuple[int, int]
 
@@ -63,7 +63,8 @@ class Coreference(Task):
         return read_documents(path)
 
     def read_inputs(self, path, config, format=None, token_column=None):
-        if format != "text" and (format or first_line(path).startswith(_BEGIN)):
+        format = format or format_of(path)
+        if format != "text" or first_line(path).startswith(_BEGIN):
             return read_documents(path)
         # Documents without names: one sentence per line, an empty line between documents.
         lines = [sentence.tokens for sentence in file_sentences(path, "text", None)]

@@ -73,7 +73,7 @@ class SemanticRoles(Task):
     def read_inputs(self, path, config, format=None, token_column=None):
         """Reads columns with roles, whose predicates are kept, or plain sentences."""
         name = format or format_of(path)
-        if name == "conll" or (format is None and _is_row(first_line(path))):
+        if name == "conll" or (format is None and name == "text" and _is_row(first_line(path))):
             return read_propositions(path)
         sentences = file_sentences(path, name, token_column)
         return [plain_sentence(sentence.tokens) for sentence in sentences]

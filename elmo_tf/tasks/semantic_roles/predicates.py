@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from elmo_tf.models.bilm import BiLM
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
 from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
@@ -64,18 +63,23 @@ def has_predicate_tagger(workdir: str | os.PathLike) -> bool:
 
 
 def load_predicate_tagger(
-    *workdirs: str | os.PathLike, bilm: BiLM | None = None
+    *workdirs: str | os.PathLike, like: SRLTagger | Ensemble | None = None
 ) -> CRFTagger | Ensemble:
     """Loads the tagger of predicates of an `SRLTagger`, or an ensemble of several.
 
-    It uses `bilm`, a biLM in memory, if its own has the same weights.
+    It has the tokenizer of `like`, a loaded `SRLTagger`, and shares its biLM if the weights are
+    equal.
     """
     if not all(map(has_predicate_tagger, workdirs)):
         raise ValueError(
             "This model has no tagger that finds predicates in plain sentences. Repeat `elmo-tf "
             "task train` of its work directory with --resume, or pass columns with predicates."
         )
-    models = load_models([Path(each, PREDICATES_FOLDER) for each in workdirs], bilm)
+    elmo = None if like is None else getattr(like, "members", [like])[0].elmo
+    folders = [Path(each, PREDICATES_FOLDER) for each in workdirs]
+    models = load_models(folders, elmo and elmo.bilm)
+    for model in models:
+        model.tokenizer = model.tokenizer if like is None else like.tokenizer
     return Ensemble(models, list(map(os.fspath, workdirs))) if workdirs[1:] else models[0]
 
 
@@ -88,7 +92,8 @@ class PropositionTagger:
             is computed once.
 
     Raises:
-        ValueError: `predicate_tagger` has no label `V`.
+        ValueError: `predicate_tagger` has no label `V`; or a model has a tokenizer, and the other
+            one another biLM.
     """
 
     def __init__(self, predicate_tagger: Tagger | Ensemble, role_tagger: SRLTagger | Ensemble):
@@ -100,6 +105,8 @@ class PropositionTagger:
         self.predicate_tagger = predicate_tagger
         self.role_tagger = role_tagger
         self._share_bilm = predicate_tagger.bilm_digest == role_tagger.bilm_digest
+        if not self._share_bilm and (predicate_tagger.tokenizer or role_tagger.tokenizer):
+            raise ValueError("With a tokenizer, both models must have the same biLM.")
 
     @property
     def weights(self) -> list[keras.Variable]:
@@ -115,9 +122,7 @@ class PropositionTagger:
         Raises: see `load_task` and `load_predicate_tagger`.
         """
         role_tagger = load_task(workdir, *others)
-        elmo = role_tagger.members[0].elmo if others else role_tagger.elmo
-        predicate_tagger = load_predicate_tagger(workdir, *others, bilm=elmo and elmo.bilm)
-        return cls(predicate_tagger, role_tagger)
+        return cls(load_predicate_tagger(workdir, *others, like=role_tagger), role_tagger)
 
     def propositions(self, inputs: Any) -> list[list[Proposition]]:
         """The propositions of each sentence or list of tokens, in the order of their predicates."""

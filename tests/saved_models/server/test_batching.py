@@ -84,6 +84,7 @@ def assert_as_single_call(version, call, arrays):
         # Each call may have padding of its own, which it gets back.
         ([[["a", "", ""]], [["b", "c"]], [["d", "e", "f", "", ""]]], [1, 3]),
         ([["a"], [["b"]], ["c d"]], [1, 2, 1]),  # each signature has separate batches
+        ([[""], [""]], [1, 2]),
     ],
 )
 def test_waiting_calls_are_batched_with_unchanged_results(version, held, call_of, calls, num_rows):

@@ -149,6 +149,7 @@ def test_old_runs_refuse_plain_sentences_until_they_are_resumed(trained, run, fi
     [
         ("Cats sleep .\n\n2 cats - \n", "in.txt", [-1, -1, -1]),
         ("# text = It is\n1\tIt\n2\tis\n", "in.conllu", [-1]),
+        ("1\tIt\n2\tis\n", "in.conllu", [-1]),
         ("#begin document x\nCats - (A0*)\nsleep sleep (V*)\n", "in.txt", [1]),
     ],
 )
@@ -211,6 +212,8 @@ def test_predicted_answers_are_substrings_of_the_passage(predicted, trained, tmp
     assert all(answer and answer in passage for answer in answers.values())
     with pytest.raises(ValueError, match=r"question 'where' has no answer"):
         evaluate_task(trained("squad")[0], [tmp_path / "in.txt"])
+    with pytest.raises(ValueError, match="are not for --task squad"):
+        predict_task(trained("squad")[0], tmp_path / "in.txt", tmp_path / "new", format="text")
 
 
 def test_roles_have_all_sentences_and_their_words(predicted, trained, tmp_path):
@@ -246,6 +249,9 @@ def test_text_is_predicted_as_different_documents(predicted, tmp_path):
     assert number == len(documents)
     assert " ".join(documents[0].sentences[1]) == "She likes it ."
     assert documents[1].sentences == [["Rain"]]
+    (tmp_path / "in.conll").write_text("d 0 0 Anna (1)\n")
+    with pytest.raises(ValueError, match="#begin document"):
+        TASKS["coref"]().read_inputs(str(tmp_path / "in.conll"), config_of("coref"))
 
 
 def test_long_examples_are_left_out_of_training(files, caplog, run, tmp_path):
