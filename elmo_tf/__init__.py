@@ -40,7 +40,7 @@ _CLASSES = {
     "models.bilm": ("BiLM",),
     "models.elmo": ("CutToLengths", "Elmo", "TokenMask"),
     "saved_models.exporting.layer": ("ExportedElmo",),
-    "tasks.classification.model": ("BCN", "BiLSTMClassifier", "Maxout"),
+    "tasks.classification.model": ("BCN", "BiLSTMClassifier"),
     "tasks.coreference.model": ("CoreferenceModel",),
     "tasks.entailment": ("ESIM",),
     "tasks.layers": ("BiRNN",),

@@ -4,29 +4,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from cyclopts.types import PositiveInt
-
 from elmo_tf.commands.options import Model, ResultFormat, markdown_table, print_results
 
 
-def benchmark(
-    model: Model,
-    /,
-    *,
-    turns: PositiveInt = 3,
-    tokens_per_turn: PositiveInt = 10_000,
-    format: ResultFormat = None,
-) -> None:
-    """Measure how fast a biLM embeds on this machine, in float32 and bfloat16.
-
-    Args:
-        turns: turns of each precision; the results are medians.
-        tokens_per_turn: tokens per turn of sentences.
-    """
+def benchmark(model: Model, /, *, format: ResultFormat = None) -> None:
+    """Measure how fast a biLM embeds on this machine, in float32 and bfloat16."""
     from elmo_tf.evaluation.speed import measure_speed
     from elmo_tf.processors import num_cores
 
-    speeds = measure_speed(model, turns, tokens_per_turn)
+    speeds = measure_speed(model)
     about = {"processor": _processor(), "cores": num_cores(), "precisions": speeds}
     print_results(about, lambda: _table(about), format)
 

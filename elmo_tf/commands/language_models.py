@@ -12,7 +12,6 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.commands.options import (
     STDIN,
-    BatchTokens,
     LanguageModel,
     TextFiles,
     TokenizerName,
@@ -43,7 +42,6 @@ def score(
     *,
     per_token: bool = False,
     tokenizer: TokenizerName = None,
-    batch_tokens: BatchTokens = 4096,
 ) -> None:
     """Print the log probability and the surprisal of each sentence, as JSON lines.
 
@@ -63,7 +61,7 @@ def score(
     sentences = token_sentences(reported_lines(sources, format=None), split)
     # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
-        for score in sentence_scores(model, sentences, batch_tokens):
+        for score in sentence_scores(model, sentences):
             means = {name: float(bits.mean()) for name, bits in score.surprisals.items()}
             content = {"tokens": score.num_targets, **score.log_probs, "surprisal": means}
             content |= {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from elmo_tf.commands.options import Model, Overwrite, Precision, short_names
+from elmo_tf.commands.options import Model, Overwrite, short_names
 
 _Picture = Annotated[str, Parameter(help=".png, .svg or .pdf file")]
 
@@ -39,7 +39,6 @@ def similarity(
     *,
     model: Model,
     output: _Picture,
-    precision: Precision = "float32",
     overwrite: Overwrite = False,
 ) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
@@ -47,7 +46,7 @@ def similarity(
     from elmo_tf.evaluation import plots
 
     tokens = plots.checked_sentences(sentences)
-    cosines = plots.token_similarities(Embedder(model, precision=precision), tokens)
+    cosines = plots.token_similarities(Embedder(model), tokens)
     plots.save_figure(plots.draw_similarities(tokens, cosines), output, overwrite)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from elmo_tf.commands.options import (
-    BatchTokens,
     Model,
     NamedVectors,
     Overwrite,
@@ -29,7 +28,6 @@ def senses(
     test: tuple[str, ...],
     inventory: str,
     precision: Precision = "float32",
-    batch_tokens: BatchTokens = 4096,
     vectors: NamedVectors = (),
     predictions: str | None = None,
     overwrite: Overwrite = False,
@@ -64,7 +62,7 @@ def senses(
     texts = training, tests, senses_of_lemmas
     # Files first: they may lack a sentence, which is an error before the model is loaded.
     of_files = {name: wsd.evaluate_senses(source, *texts) for name, source in sources.items()}
-    embedder = Embedder(model, "all", precision, batch_tokens)
+    embedder = Embedder(model, "all", precision)
     results = {"": wsd.evaluate_senses(embedder, *texts), **of_files}
     answers = [result.pop("answers") for result in results.values()]
     if predictions is not None:

@@ -130,7 +130,6 @@ class CellRNN(keras.layers.Layer):
         self.units = units
         self.cell_name = cell
         self.cell = CELLS[cell]
-        self.dropout_rate = dropout
         self.go_backwards = go_backwards
         self.learn_initial_state = learn_initial_state
         # A Dropout layer has a seed that is saved, so that resumed training is exact.
@@ -165,7 +164,7 @@ class CellRNN(keras.layers.Layer):
         x = ops.matmul(sequences, self.kernel) + self.bias
         num_rows = ops.shape(x)[0]
         dropout_mask = None
-        if training and self.dropout_rate:
+        if training and self.dropout.rate:
             ones = ops.ones((num_rows, self.units), self.compute_dtype)
             dropout_mask = self.dropout(ones, training=True)
         # The loop has no weights. Its states and gates are float32 in mixed precision.
@@ -196,7 +195,7 @@ class CellRNN(keras.layers.Layer):
             **super().get_config(),
             "units": self.units,
             "cell": self.cell_name,
-            "dropout": self.dropout_rate,
+            "dropout": self.dropout.rate,
             "go_backwards": self.go_backwards,
             "learn_initial_state": self.learn_initial_state,
         }

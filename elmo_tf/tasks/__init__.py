@@ -5,7 +5,7 @@ from elmo_tf.lazy import lazy_names
 
 __all__ = (
     *("BCN", "BiDAF", "BiLSTMClassifier", "BiRNN", "CRF", "CRFTagger"),
-    *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Ensemble", "Maxout", "PropositionTagger"),
+    *("CharacterEmbedding", "CoreferenceModel", "ESIM", "Ensemble", "PropositionTagger"),
     *("SRLTagger", "TaskModel", "TokenVectors", "WordEmbedding", "load_task"),
 )
 _HOMES = {

@@ -45,7 +45,7 @@ def test_a_model_of_proteins_is_trained_and_evaluated_on_fasta(command, stdout_o
 
 def test_score_prints_sentences_and_their_tokens(command, stdout_of, trained, caplog):
     Path("one.txt").write_bytes(b"the cat \xff\n\n")
-    out = stdout_of("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
+    out = stdout_of("score", trained, "one.txt", "--per-token")
     assert r'"\udcff"' in out
     sentence, empty = map(json.loads, out.splitlines())
     (score,) = sentence_scores(load_language_model(trained), ["the cat \udcff"])

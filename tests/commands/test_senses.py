@@ -56,7 +56,7 @@ def test_a_table_is_printed_and_outputs_are_replaced_with_overwrite(senses):
 
     out = senses(
         *("--format", "markdown", "--predictions", "answers"),
-        *("--overwrite", "--precision", "bfloat16", "--batch-tokens", "7"),
+        *("--overwrite", "--precision", "bfloat16"),
     )
 
     assert len(list(Path("answers").iterdir())) == 2 * len(METHODS)

@@ -16,6 +16,7 @@ from elmo_tf.tasks.layers import BiRNN, masked_max, masked_softmax, soft_alignme
 from elmo_tf.tasks.task_model import LabelModel, with_elmo
 
 _LOWEST = -1e30  # below any output of a layer
+_PIECES = 4  # linear functions of a maxout layer
 
 
 class Classifier(LabelModel):
@@ -217,13 +218,11 @@ class BCN(Classifier):
         return ops.concatenate(parts, axis=-1)
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class Maxout(layers.Layer):
-    """The maximum of several linear functions, `max_k (x · W_k + b_k)`.
+    """The maximum of four linear functions, `max_k (x · W_k + b_k)`.
 
     Args:
         units: int >= 1. Width of the output.
-        num_pieces: int >= 1. Number of linear functions. Defaults to 4.
 
     Call arguments:
         inputs: float (…, feature).
@@ -234,20 +233,16 @@ class Maxout(layers.Layer):
     Source: Goodfellow et al. 2013.
     """
 
-    def __init__(self, units: int, num_pieces: int = 4, **kwargs):
+    def __init__(self, units: int, **kwargs):
         super().__init__(**kwargs)
         self.units = units
-        self.num_pieces = num_pieces
-        self.pieces = layers.Dense(units * num_pieces, dtype=self.dtype_policy, name="pieces")
+        self.pieces = layers.Dense(units * _PIECES, dtype=self.dtype_policy, name="pieces")
 
     def build(self, input_shape):
         self.pieces.build(input_shape)
 
     def call(self, inputs):
         pieces = self.pieces(inputs)
-        shape = (*ops.shape(pieces)[:-1], self.units, self.num_pieces)
+        shape = (*ops.shape(pieces)[:-1], self.units, _PIECES)
         # `initial` allows an empty batch.
         return ops.max(ops.reshape(pieces, shape), axis=-1, initial=_LOWEST)
-
-    def get_config(self):
-        return {**super().get_config(), "units": self.units, "num_pieces": self.num_pieces}
