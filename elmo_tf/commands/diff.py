@@ -39,7 +39,7 @@ def diff(
         text: the text, as for elmo-tf embed.
         tolerance: largest difference of equal vectors.
     """
-    from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.evaluation.stored_vectors import compare_vectors, open_stored
     from elmo_tf.text.sentence_files import sentence_reader
 

@@ -33,7 +33,7 @@ def distill(
         max_size: with --corpus: most frequent words to keep; all by default.
     """
     from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.evaluation import stored_vectors
     from elmo_tf.files import refuse_file
     from elmo_tf.logs import progress_over

@@ -64,7 +64,7 @@ def embed(
         workers: with --cluster: workers, each with its own model; by default one per core.
         cores_per_worker: with --cluster: cores of a worker; 1 by default.
     """
-    from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.embedding.vector_files import OutputOptions
 
     options = OutputOptions(dtype, forget_sentences, use_sentence_keys, pool)

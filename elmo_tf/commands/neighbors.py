@@ -50,7 +50,7 @@ def neighbors(
         only: find only occurrences of the same word, or only other words.
     """
     from elmo_tf.checkpoints.load import load_config
-    from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.embedding.vectors import check_layers
     from elmo_tf.evaluation import neighbors as search
     from elmo_tf.evaluation.stored_vectors import SentenceVectorSource

@@ -42,7 +42,7 @@ def similarity(
     overwrite: Overwrite = False,
 ) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
-    from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.evaluation import plots
 
     tokens = plots.checked_sentences(sentences)

@@ -52,7 +52,7 @@ def probe(
         max_iterations: limit of L-BFGS iterations.
         max_train_tokens: size of the sample that replaces larger training data, in tokens.
     """
-    from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.embedding.word_means import WordMeans
     from elmo_tf.evaluation.probing import probe
     from elmo_tf.tasks.tagging import read_tagged

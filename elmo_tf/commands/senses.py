@@ -46,7 +46,7 @@ def senses(
             senses of a lemma in order of their numbers; .gz is decompressed.
         predictions: directory; write the predicted sense keys to SET.METHOD.key.txt there.
     """
-    from elmo_tf.embedding import Embedder
+    from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.evaluation import senses as wsd
     from elmo_tf.files import atomic_directory, refuse_directory
 

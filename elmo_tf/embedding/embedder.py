@@ -313,8 +313,9 @@ class Embedder:
             40
         """
         self._forget_tokens()
-        how = overwrite, format, token_column, on_invalid, OutputOptions(**options)
-        return file_jobs.embed_file(self, input, output, *how)
+        reading = {"format": format, "token_column": token_column, "on_invalid": on_invalid}
+        options = OutputOptions(**options)
+        return file_jobs.embed_file(self, input, output, overwrite, options, **reading)
 
     def settings(self) -> dict[str, Any]:
         """Everything that the vectors depend on."""

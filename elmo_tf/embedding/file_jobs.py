@@ -53,20 +53,21 @@ def embed_file(
     input: str | os.PathLike,
     output: str | os.PathLike,
     overwrite: bool,
-    format: str | None,
-    token_column: int | None,
-    on_invalid: str,
     options: OutputOptions,
+    **reading: Any,
 ) -> TextCount:
-    """See `Embedder.embed_file`. Each group of sentences becomes a shard, in the output's order."""
+    """See `Embedder.embed_file`. Each group of sentences becomes a shard, in the output's order.
+
+    `reading` are arguments of `sentence_reader`.
+    """
     input, output = Path(input), Path(os.path.realpath(output))  # of a link, replaces the target
     vector_file = _checked_output(output, options, overwrite)
     check_regular_file(input)
-    read = sentence_reader(input, format, token_column, embedder.tokenizer, on_invalid)
+    read = sentence_reader(input, tokenizer=embedder.tokenizer, **reading)
     settings = {
         "version of elmo_tf": __version__,
         "input": _state(input),
-        "format of the input": [format or format_of(input), token_column, on_invalid],
+        "format of the input": {**reading, "format": reading["format"] or format_of(input)},
         "output options": {"format": vector_file.name, **vars(options)},
         **embedder.settings(),
     }

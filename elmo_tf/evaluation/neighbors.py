@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, check_layers, unit_vectors
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.lazy import require_extra

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.neighbors import visible
 from elmo_tf.files import atomic_file

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 from absl import logging
 
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.vectors import check_all_layers, unit_vectors
 from elmo_tf.logs import progress_over
 from elmo_tf.text.reading import read_lines

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.processors import PRECISIONS, num_cores, usable_precision
 from elmo_tf.text.counting import KnownText

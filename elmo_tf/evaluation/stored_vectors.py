@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmo_tf.checkpoints.weight_files import hdf5_datasets, local_dataset, open_hdf5
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.vector_files import SENTENCES
 from elmo_tf.embedding.vectors import unit_vectors
 from elmo_tf.files import atomic_file

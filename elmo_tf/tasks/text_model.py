@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors

@@ -17,7 +17,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm, load_config
-from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
 from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.files import atomic_file
