@@ -53,7 +53,7 @@ def serve(
     Raises:
         OSError: the REST port is not available, or `directory` holds no version or checkpoint.
         RuntimeError: the gRPC port is not available.
-        tf.errors.OpError: a version cannot be loaded.
+        tf.errors.OpError, OSError: a version cannot be loaded, or its file is damaged.
     """
     url_host = f"[{host}]" if ":" in host else host
     server = Server()

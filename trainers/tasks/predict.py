@@ -28,9 +28,9 @@ from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 
 _BATCH_SIZE = 64
-# The tasks with one label per example, and the names of their texts in JSON lines.
-# Tasks whose files have a format of their own.
+# The tasks whose files have a format of their own.
 _OWN_FORMATS = ("snli", "squad")
+# The tasks with one label per example, and the names of their texts in JSON lines.
 _TEXTS = {"sst": ["text"], "classify": ["text"], "snli": ["sentence1", "sentence2"]}
 _FOUND_SUFFIX = ".found"  # of the file with the predictions for sentences alone
 
