@@ -43,11 +43,11 @@ def convert(
     from elmo_tf.files import atomic_directory
     from elmo_tf.lazy import require_extra
     from elmo_tf.text.corpus import read_sentences
-    from elmo_tf.text.reading import sentence_files
+    from elmo_tf.text.reading import checked_files
 
     if format == "safetensors":
         require_extra("safetensors", "huggingface", "The format safetensors")
-    texts = sentence_files(warm_start)
+    texts = checked_files(warm_start)
     with (
         atomic_directory(target_dir, overwrite, FILES) as part,
         open_checkpoint(source[0] if len(source) == 1 else source) as checkpoint,

@@ -38,7 +38,7 @@ def distill(
     from elmo_tf.files import refuse_file
     from elmo_tf.logs import progress_over
     from elmo_tf.text.corpus import read_sentences
-    from elmo_tf.text.reading import sentence_files
+    from elmo_tf.text.reading import checked_files
 
     if bool(vocab) == bool(corpus):
         raise WrongCallError("pass one of --vocab and --corpus")
@@ -55,7 +55,7 @@ def distill(
         vectors = stored_vectors.layer_0_vectors(bilm, words)
         vectors = progress_over(vectors, len(words), "encoding", "words")
     else:
-        files = sentence_files(corpus)
+        files = checked_files(corpus)
         words = _frequent_words(files, min_count, max_size)
         embedder = Embedder(model, layers, precision)
         dim = embedder.dim

@@ -54,7 +54,7 @@ def neighbors(
     from elmo_tf.embedding.vectors import check_layers
     from elmo_tf.evaluation import neighbors as search
     from elmo_tf.evaluation.stored_vectors import SentenceVectorSource
-    from elmo_tf.text.reading import sentence_files
+    from elmo_tf.text.reading import checked_files
     from elmo_tf.text.tokenizers import token_sentences, tokenizer_of
 
     config = load_config(model)
@@ -64,7 +64,7 @@ def neighbors(
         check_layers(each, num_layers)
     stored = None if vectors is None else SentenceVectorSource(vectors)
     split = tokenizer_of(tokenizer, config.tokenizer)
-    searched = text = search.distinct_sentences(sentence_files(corpus), max_tokens, split)
+    searched = text = search.distinct_sentences(checked_files(corpus), max_tokens, split)
     if sentence is not None:
         searched = {" ".join(each): (None, None) for each in token_sentences([sentence], split)}
     uses = [search.occurrences_of(word, searched) for word in words]

@@ -109,10 +109,10 @@ NamedVectors = Annotated[
 
 
 def text_sources(patterns: Iterable[str], format: str | None = None) -> list[Any]:
-    """The files that match some patterns, see `sentence_files`. `STDIN` is read once."""
-    from elmo_tf.text.reading import sentence_files
+    """The files that match some patterns, see `checked_files`. `STDIN` is read once."""
+    from elmo_tf.text.reading import checked_files
 
-    matches = ([sys.stdin.buffer] if p == STDIN else sentence_files([p], format) for p in patterns)
+    matches = ([sys.stdin.buffer] if p == STDIN else checked_files([p], format) for p in patterns)
     return list(itertools.chain.from_iterable(matches))
 
 

@@ -183,7 +183,7 @@ class ProjectedLSTM(keras.layers.RNN):
         if mask is not None:
             mask = ops.expand_dims(ops.transpose(mask), 2)  # (token, batch, 1)
         run = recurrence_for_training if training else recurrence
-        outputs, (h, c) = run(sequences, initial_state, mask, self._cast_cell())
+        outputs, (h, c) = run(sequences, initial_state, mask, self._cast_weights())
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
         return h, ops.transpose(outputs, (1, 0, 2)), [h, c]
@@ -209,11 +209,11 @@ class ProjectedLSTM(keras.layers.RNN):
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, row, feature)
         if starts is not None:
             starts = ops.transpose(starts)[:, :, None]  # (token, row, 1)
-        cell = self._cast_cell()
-        outputs, state = packed_recurrence(sequences, starts, first_state, state, cell, few_rows)
+        weights = self._cast_weights()
+        outputs, state = packed_recurrence(sequences, starts, first_state, state, weights, few_rows)
         return ops.transpose(outputs, (1, 0, 2)), state
 
-    def _cast_cell(self) -> Any:
+    def _cast_weights(self) -> Any:
         from elmo_tf.layers.recurrence_tf import LSTMWeights
 
         cell = self.cell

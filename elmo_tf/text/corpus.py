@@ -112,11 +112,11 @@ _WIDE_SPACES = re.compile(
 )
 _TO_SPACE = bytes.maketrans(_SPACES, b" " * len(_SPACES))
 # Tokens separated by whitespace for `tf.strings.split`; and their number, with a boundary.
-Sentence = tuple[bytes, int]
+CountedLine = tuple[bytes, int]
 
 
-def sentences_of(lines: list[bytes]) -> list[Sentence]:
-    """The sentences that `read_sentences` yields for lines of UTF-8, as `Sentence`s.
+def sentences_of(lines: list[bytes]) -> list[CountedLine]:
+    """The sentences that `read_sentences` yields for lines of UTF-8, as `CountedLine`s.
 
     Lines are not split, which takes longer than counting their tokens.
     """

@@ -20,7 +20,7 @@ _MAX_LISTED = 50  # invalid records
 
 
 def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
-    """Yields the lines of a text, split at newlines only. All readers of files use this function.
+    """Yields the lines of a text, split at newlines only, as `line_dataset` does in a graph.
 
     Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed. A
     file is decompressed if its name ends in `.gz`; a binary stream stays open. `first` is the
@@ -167,7 +167,7 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     return files
 
 
-def sentence_files(patterns: Iterable[str | os.PathLike], format: str | None = None) -> list[Path]:
+def checked_files(patterns: Iterable[str | os.PathLike], format: str | None = None) -> list[Path]:
     """The files of `text_files`. The first sentence of each is read, see `sentence_lines`."""
     files = text_files(patterns)
     for file in filter(os.path.isfile, files):  # a pipe can be read only once

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.text.corpus import Sentence, prefetch, sentences_of
+from elmo_tf.text.corpus import CountedLine, prefetch, sentences_of
 from elmo_tf.text.reading import decode, encode
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 
@@ -135,13 +135,13 @@ class LMWindows:
 class _Block(NamedTuple):
     """Windows that are cut from a text at once, and the text before they were cut."""
 
-    rows: list[list[Sentence]]  # of all workers; no sentence is completely in earlier windows
+    rows: list[list[CountedLine]]  # of all workers; no sentence is completely in earlier windows
     done: list[int]  # positions at the beginning of each row that are in earlier windows
-    queue: list[Sentence]  # sentences without a row
+    queue: list[CountedLine]  # sentences without a row
     windows: list[dict[str, tf.Tensor]]
-    read: list[Sentence]  # those read for this block
+    read: list[CountedLine]  # those read for this block
 
-    def rest(self, num_positions: int) -> tuple[list[list[Sentence]], list[int]]:
+    def rest(self, num_positions: int) -> tuple[list[list[CountedLine]], list[int]]:
         """`rows` and `done` after so many more positions, without completed sentences."""
         rows, done = [], []
         for row, start in zip(self.rows, self.done, strict=True):
@@ -156,7 +156,7 @@ class _Block(NamedTuple):
 
 
 def _windows(
-    rows: Sequence[Sequence[Sentence]],
+    rows: Sequence[Sequence[CountedLine]],
     done: Sequence[int],
     lengths: np.ndarray,
     num_windows: int,
