@@ -45,8 +45,10 @@ def sentence_batches(
     start = longest = 0
     for end, sentence in enumerate(sentences):
         size = end + 1 - start  # with this sentence
-        is_text = isinstance(sentence, str | bytes)
-        num_tokens = len(encode(sentence) if is_raw else sentence.split() if is_text else sentence)
+        parts: Sequence = sentence
+        if isinstance(sentence, str | bytes):
+            parts = encode(sentence) if is_raw else sentence.split()
+        num_tokens = len(parts)
         longest = max(longest, num_tokens)
         if size > batch_size or (size > 1 and size * longest > batch_tokens):
             yield sentences[start:end]

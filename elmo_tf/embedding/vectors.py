@@ -22,7 +22,7 @@ from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized
 def check_layers(layers: Any, num_layers: float = math.inf) -> None:
     """Raises `ValueError` unless `layers` is one of `LAYERS` or below `num_layers`, if known."""
     is_number = isinstance(layers, numbers.Integral)
-    if layers not in LAYERS if not is_number else not 0 <= layers < num_layers:
+    if not (0 <= layers < num_layers if is_number else layers in LAYERS):
         last = "" if num_layers == math.inf else f" to {num_layers - 1}"
         raise ValueError(
             f"`layers` must be one of {', '.join(LAYERS)}, or a number from 0{last}. "

@@ -5,7 +5,6 @@ import functools
 import hashlib
 import itertools
 import json
-import math
 import os
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -252,7 +251,7 @@ def compare_vectors(
         vectors differ; "first_different", the number, the text and the kind of difference of the
         first of them, or None; "more_in_file", the number of sentences of the file that are not in
         the text; and "layers", for each layer its number, and the "largest" difference and the mean
-        "cosine" of its vectors, if any can be compared (None if they are not finite).
+        "cosine" of its vectors, if any can be compared.
     """
     arrays = embedder.embed([sentence.tokens for sentence in sentences])
     arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
@@ -281,9 +280,7 @@ def compare_vectors(
     layers = []
     for layer, (away, near) in enumerate(np.concatenate(found, axis=-1).swapaxes(0, 1)):
         numbers = {"largest": away.max(), "cosine": near.mean()} if away.size else {}
-        # JSON has neither NaN nor infinity.
-        numbers = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
-        layers.append({"layer": layer, **numbers})
+        layers.append({"layer": layer, **{key: float(x) for key, x in numbers.items()}})
     return {
         "equal": not num_different and not unread,
         "sentences": len(sentences),

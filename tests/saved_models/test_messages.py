@@ -28,3 +28,4 @@ def test_requests_are_limited_in_sentences_and_tokens(limits, sizes):
 def test_each_byte_of_raw_text_counts_as_a_token():
     sizes = [len(batch) for batch in sentence_batches(["a b", "서울", "c"], 9, 12, is_raw=True)]
     assert sizes == [2, 1]
+    assert [*sentence_batches([["a", "b"]], 9, 12, is_raw=True)] == [[["a", "b"]]]

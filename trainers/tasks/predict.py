@@ -156,7 +156,7 @@ def _with_found_predicates(
     """The examples of semantic roles with the predicates that are found in plain sentences."""
     if not (plain := list(filter(is_plain, examples))):
         return examples
-    tagger = load_predicate_tagger(*workdirs, like=role_tagger)
+    tagger = load_predicate_tagger(workdirs, role_tagger)
     return with_predicates(examples, predict_examples(PredicateTagging(), tagger, plain))
 
 

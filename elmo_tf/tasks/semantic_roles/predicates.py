@@ -63,23 +63,22 @@ def has_predicate_tagger(workdir: str | os.PathLike) -> bool:
 
 
 def load_predicate_tagger(
-    *workdirs: str | os.PathLike, like: SRLTagger | Ensemble | None = None
+    workdirs: Sequence[str | os.PathLike], role_tagger: SRLTagger | Ensemble
 ) -> CRFTagger | Ensemble:
-    """Loads the tagger of predicates of an `SRLTagger`, or an ensemble of several.
+    """Loads the tagger of predicates of a loaded `SRLTagger`, or an ensemble of several.
 
-    It has the tokenizer of `like`, a loaded `SRLTagger`, and shares its biLM if the weights are
-    equal.
+    It gets the tokenizer of `role_tagger`, and shares its biLM if the weights are equal.
     """
     if not all(map(has_predicate_tagger, workdirs)):
         raise ValueError(
             "This model has no tagger that finds predicates in plain sentences. Repeat `elmo-tf "
             "task train` of its work directory with --resume, or pass columns with predicates."
         )
-    elmo = None if like is None else getattr(like, "members", [like])[0].elmo
+    elmo = getattr(role_tagger, "members", [role_tagger])[0].elmo
     folders = [Path(each, PREDICATES_FOLDER) for each in workdirs]
     models = load_models(folders, elmo and elmo.bilm)
     for model in models:
-        model.tokenizer = model.tokenizer if like is None else like.tokenizer
+        model.tokenizer = role_tagger.tokenizer
     return Ensemble(models, list(map(os.fspath, workdirs))) if workdirs[1:] else models[0]
 
 
@@ -122,7 +121,7 @@ class PropositionTagger:
         Raises: see `load_task` and `load_predicate_tagger`.
         """
         role_tagger = load_task(workdir, *others)
-        return cls(load_predicate_tagger(workdir, *others, like=role_tagger), role_tagger)
+        return cls(load_predicate_tagger([workdir, *others], role_tagger), role_tagger)
 
     def propositions(self, inputs: Any) -> list[list[Proposition]]:
         """The propositions of each sentence or list of tokens, in the order of their predicates."""

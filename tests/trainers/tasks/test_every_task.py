@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_tf.tasks import PropositionTagger
+from elmo_tf.tasks import PropositionTagger, load_task
 from elmo_tf.tasks.coreference import read_documents
 from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.scores import found_role_scores
@@ -141,7 +141,7 @@ def test_old_runs_refuse_plain_sentences_until_they_are_resumed(trained, run, fi
     assert [bool(row[0]) for row in rows] == [*[True] * 4, False, False, *[True] * 3, False, False]
     assert number == sum(row[0] not in ("-", "") for row in rows)
     run("srl", old, overwrite=True, has_elmo=False, epochs=1, **SETTINGS["srl"])
-    assert load_predicate_tagger(old).elmo is None
+    assert load_predicate_tagger([old], load_task(old)).elmo is None
 
 
 @pytest.mark.parametrize(
