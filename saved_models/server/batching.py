@@ -77,19 +77,11 @@ class Limits:
                 f"{self.max_request_bytes} bytes."
             )
 
-    def check_tokens(
-        self,
-        signature: meta_graph_pb2.SignatureDef,
-        inputs: Mapping[str, np.ndarray],
-        is_raw: bool = False,
-    ) -> int:
-        """Checks and returns the number of tokens of a request; 0 if the inputs are not text.
+    def check_tokens(self, inputs: Mapping[str, np.ndarray], is_raw: bool = False) -> int:
+        """Checks and returns the number of tokens of a request, with padding.
 
         In raw text, `is_raw`, each byte may be a token.
         """
-        dtypes = {info.dtype for info in signature.inputs.values()}
-        if tf.string.as_datatype_enum not in dtypes and LENGTHS not in signature.outputs:
-            return 0
         arrays = [array for array in inputs.values() if array.ndim]
         num_sentences = max([1, *map(len, arrays)])
         longest = max([1, *(self._longest(array, is_raw) for array in arrays)])

@@ -272,18 +272,14 @@ class LoadedVersion:
             names = ", ".join(sorted(signature.outputs))
             raise invalid(f"The signature {name} has no output {alias}. Outputs: {names}")
         # Before a tokenizer reads them.
-        num_tokens = self._limits.check_tokens(signature, inputs, is_raw=name == TEXT)
+        num_tokens = self._limits.check_tokens(inputs, is_raw=name == TEXT)
         if name == TEXT and self._raw_text is not None:
             inputs, found = self._raw_text.tokenized(inputs["strings"])
             wanted = [alias for alias in aliases if alias not in found] or [LENGTHS]
             outputs = found | self.predict(BASE, inputs, wanted, arrays)
             return {alias: outputs[alias] for alias in aliases}
         call = Call(name, signature, inputs, aliases, num_tokens, arrays or futures.Future())
-        outputs = zip(aliases, self._batcher.run(call), strict=True)
-        return {
-            alias: np.asarray(value, tf.as_dtype(signature.outputs[alias].dtype).as_numpy_dtype)
-            for alias, value in outputs
-        }
+        return dict(zip(aliases, self._batcher.run(call), strict=True))
 
     def run(self, call: Call) -> list[np.ndarray]:
         """Computes the outputs of a call, which has been checked."""
