@@ -139,8 +139,6 @@ def test_without_a_vocabulary_a_token_bilm_reads_ids_and_a_language_model_is_ref
     ids = np.array([[4, 5]], np.int32)
     again = load_bilm(tmp_path / "saved")
     np.testing.assert_array_equal(again(ids)["layers"], bilm(ids)["layers"])
-    with pytest.raises(ValueError, match="vocabulary"):
-        again(["the cat"])
     assert load_bilm(folder, vocabulary=tmp_path / "words.txt").vocabulary.tokens == TOKENS
 
 
