@@ -326,13 +326,10 @@ class ActiveRows:
         self._order = tf.argsort(-lengths, stable=True)
         self._places = tf.math.invert_permutation(self._order)
         self._real = tf.gather(real, self._order, axis=1)
-        # (token,): number of leading rows without padding.
-        self._num_real = tf.reduce_sum(tf.math.cumprod(tf.cast(self._real, tf.int32), 1), axis=1)
         places = tf.range(1, self._num_rows + 1)
         needed = tf.reduce_max(tf.where(self._real, places, 0), axis=1)
         rounded = -(-needed // _ROWS) * _ROWS
         self._counts = tf.clip_by_value(rounded, 0, self._num_rows)  # (token,)
-        self._starts = tf.cumsum(self._counts, exclusive=True)
         tokens, rows = tf.unstack(tf.where(places <= self._counts[:, tf.newaxis]), axis=1)
         self._packed = tf.stack([tf.cast(tokens, tf.int32), tf.gather(self._order, rows)], axis=1)
 
@@ -350,37 +347,32 @@ class ActiveRows:
         Returns the first tensor of the state after each token, (token, batch, feature), with
         arbitrary values at masked tokens; and the final state.
         """
-        arrays = [self._array(packed).split(packed, self._counts) for packed in sequences]
-        outputs = self._array(state[0])
+        arrays = [self._split(packed) for packed in sequences]
         state = [tf.gather(tensor, self._order) for tensor in state]
+        outputs = tf.TensorArray(state[0].dtype, self._num_tokens, element_shape=state[0].shape)
 
         def body(token, state, outputs):
             count = self._counts[token]
             inputs = [array.read(token) for array in arrays]
             new_state = step([tensor[:count] for tensor in state], *inputs)
-            outputs = outputs.write(token, new_state[0])
-            num_real = self._num_real[token]
-            real = self._real[token, num_real:count, tf.newaxis]
+            real = self._real[token, :count, tf.newaxis]
 
             def merged(new, old):
-                mixed = tf.where(real, new[num_real:], old[num_real:count])
-                rows = tf.concat([new[:num_real], mixed, old[count:]], axis=0)
+                rows = tf.concat([tf.where(real, new, old[:count]), old[count:]], axis=0)
                 return tf.ensure_shape(rows, old.shape)
 
             state = [merged(new, old) for new, old in zip(new_state, state, strict=True)]
-            return token + 1, state, outputs
+            return token + 1, state, outputs.write(token, state[0])
 
         _, state, outputs = tf.while_loop(
             lambda token, *_: token < self._num_tokens, body, (tf.constant(0), state, outputs)
         )
-        places = self._starts[:, tf.newaxis] + self._places  # (token, batch)
-        is_active = self._places < self._counts[:, tf.newaxis]
-        # Row 0, all zeros, is the output of inactive rows.
-        packed = tf.pad(outputs.concat(), [(1, 0), (0, 0)])
-        outputs = tf.gather(packed, tf.where(is_active, places + 1, 0))
+        # Unlike `stack`, `concat` allows a batch without tokens.
+        shape = self._num_tokens, self._num_rows, state[0].shape[-1]
+        outputs = tf.gather(tf.reshape(outputs.concat(), shape), self._places, axis=1)
         state = [tf.gather(tensor, self._places) for tensor in state]
-        return tf.ensure_shape(outputs, (*self._shape, packed.shape[-1])), state
+        return tf.ensure_shape(outputs, (*self._shape, shape[-1])), state
 
-    def _array(self, like: tf.Tensor) -> tf.TensorArray:
-        shape = None, like.shape[-1]
-        return tf.TensorArray(like.dtype, self._num_tokens, infer_shape=False, element_shape=shape)
+    def _split(self, packed: tf.Tensor) -> tf.TensorArray:
+        kind = {"infer_shape": False, "element_shape": (None, packed.shape[-1])}
+        return tf.TensorArray(packed.dtype, self._num_tokens, **kind).split(packed, self._counts)
