@@ -57,7 +57,7 @@ class GroupReader:
         tokens = self._table.rows(sentences)
         if self._depth == 0:
             copies = 1, self._bilm.config.num_directions
-            return [np.tile(self._table.vectors(rows), copies) for rows in tokens]
+            return [np.tile(self._table.vectors[rows], copies) for rows in tokens]
         lengths = [len(rows) for rows in tokens]
         rows = packed_rows(lengths, self._batch_tokens)
         widths = [sum(lengths[index] for index in row) for row in rows]
@@ -75,7 +75,7 @@ class GroupReader:
         for window, num_rows in windows(widths, self._batch_tokens):
             part = np.s_[:, :num_rows, window]
             read = self._graph(num_rows <= FEW_ROWS, is_packed or num_rows > FEW_ROWS)
-            vectors = tf.constant(self._table.vectors(ids[part]))
+            vectors = tf.constant(self._table.vectors[ids[part]])
             states = tf.constant(states[:, :, :num_rows])
             layers, states = read(vectors, tf.constant(starts[part]), first_state, states)
             layers, states = [layer.numpy() for layer in layers], states.numpy()
@@ -183,16 +183,16 @@ def _copy(
 class TokenTable:
     """Caches token vectors (the layer below the LSTMs) across batches.
 
-    The first rows are padding, `<S>` and `</S>`. When a request exceeds the capacity, a number of
-    distinct tokens, only the tokens of that request remain. `first_state` is the state before each
-    sentence, see `joined_states`.
+    The first rows of `vectors`, float32 (row, projection_dim), are padding, `<S>` and `</S>`. When
+    a request exceeds the capacity, a number of distinct tokens, only the tokens of that request
+    remain. `first_state` is the state before each sentence, see `joined_states`.
     """
 
     def __init__(self, bilm: BiLM, capacity: int = 50_000):
         self._capacity = capacity
         self._rows: dict[str, int] = {}
         dim = bilm.config.lstm.projection_dim
-        self._vectors = np.zeros((_FIRST_SIZE, dim), np.float32)
+        self.vectors = np.zeros((_FIRST_SIZE, dim), np.float32)
 
         def encode_rows(tokens):
             return tf.cast(bilm.encode_tokens(tokens), tf.float32)
@@ -208,8 +208,8 @@ class TokenTable:
 
     def forget(self) -> None:
         """Encodes the boundaries again, and removes all tokens."""
-        self._vectors[:NUM_SPECIAL_TOKENS] = self._encode([])
-        self.first_state = self._read_boundaries(self._vectors[1:NUM_SPECIAL_TOKENS]).numpy()
+        self.vectors[:NUM_SPECIAL_TOKENS] = self._encode([])
+        self.first_state = self._read_boundaries(self.vectors[1:NUM_SPECIAL_TOKENS]).numpy()
         self._rows = {}
 
     def rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
@@ -223,20 +223,16 @@ class TokenTable:
         rows = self._rows
         return [np.array([rows[token] for token in tokens], np.int32) for tokens in sentences]
 
-    def vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Token vectors of rows: int (…) → float32 (…, projection_dim)."""
-        return self._vectors[rows]
-
     def _add(self, tokens: Sequence[str]) -> None:
         first = NUM_SPECIAL_TOKENS + len(self._rows)
         size = first + len(tokens)
-        if size > len(self._vectors):
-            num_new = max(size - len(self._vectors), len(self._vectors))
-            self._vectors = np.pad(self._vectors, [(0, num_new), (0, 0)])
+        if size > len(self.vectors):
+            num_new = max(size - len(self.vectors), len(self.vectors))
+            self.vectors = np.pad(self.vectors, [(0, num_new), (0, 0)])
 
         def encode(start: int) -> None:
             part = tokens[start : start + _TOKENS_AT_ONCE]
-            self._vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_TOKENS:]
+            self.vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_TOKENS:]
 
         # Parts are encoded in parallel, because operations may have a single thread.
         with concurrent.futures.ThreadPoolExecutor(num_cores()) as pool:

@@ -23,10 +23,10 @@ def test_tokens_are_encoded_once_and_again_after_they_are_evicted(bilm, capacity
     for sentences in (SENTENCES, [["a", "b", "c", "the"]], SENTENCES, [["a"]]):
         for tokens, rows in zip(sentences, table.rows(sentences), strict=True):
             expected = bilm.token_embeddings(tokens) if tokens else np.zeros((0, 6))
-            np.testing.assert_allclose(table.vectors(rows), expected, atol=1e-6)
+            np.testing.assert_allclose(table.vectors[rows], expected, atol=1e-6)
     assert (len(encoded) == len(set(encoded)) == 9) == (capacity == 100)
     assert len(table._rows) <= max(capacity, 1)
-    padding, *boundaries = table.vectors(np.arange(NUM_SPECIAL_TOKENS))
+    padding, *boundaries = table.vectors[:NUM_SPECIAL_TOKENS]
     assert not padding.any()
     np.testing.assert_allclose(boundaries, bilm.boundary_embeddings(), atol=1e-6)
 
