@@ -15,7 +15,6 @@ from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.vectors import check_all_layers
 from elmo_tf.files import atomic_file
 from elmo_tf.logs import progress_over
-from elmo_tf.text.reading import encode
 
 _LARGEST = float(np.finfo(np.float16).max)
 
@@ -74,7 +73,5 @@ def _digest(embedder: Embedder, sentences: Sequence[Sequence[str]]) -> str:
     content = [__version__, settings["model"], settings["precision"]]
     digest = hashlib.sha256(json.dumps(content).encode())
     for sentence in sentences:
-        digest.update(len(sentence).to_bytes(8, "little"))
-        for token in map(encode, sentence):
-            digest.update(len(token).to_bytes(8, "little") + token)
+        digest.update(json.dumps(sentence).encode())
     return digest.hexdigest()
