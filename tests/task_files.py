@@ -115,6 +115,11 @@ def sentences(columns):
     return [[line.split()[0] for line in block.splitlines()] for block in blocks]
 
 
+def plain_text(columns):
+    """The sentences of a text in columns, one per line."""
+    return "".join(f"{' '.join(tokens)}\n" for tokens in sentences(columns))
+
+
 def written_found_scores(examples, path):
     """The scores of propositions that a model found in plain sentences, as written to a file."""
     return found_role_scores(*map(tags_by_predicate, (examples, written_propositions(path))))

@@ -32,7 +32,6 @@ _BATCH_SIZE = 64
 _OWN_FORMATS = ("snli", "squad")
 # The tasks with one label per example, and the names of their texts in JSON lines.
 _TEXTS = {"sst": ["text"], "classify": ["text"], "snli": ["sentence1", "sentence2"]}
-_FOUND_SUFFIX = ".found"  # of the file with the predictions for sentences alone
 
 
 def evaluate_task(
@@ -45,7 +44,7 @@ def evaluate_task(
     """Scores the best model of a work directory on labeled files.
 
     A model of "srl" that finds predicates also predicts from the sentences alone, see
-    `found_role_scores`; these predictions are written to `output` + `.found`.
+    `found_role_scores`.
 
     Args:
         workdir: the work directory of `train_task`, or several for an `Ensemble`.
@@ -68,18 +67,14 @@ def evaluate_task(
     model = load_task(*workdirs, tokenizer=tokenizer)
     predicted = predict_examples(task, model, examples)
     scores = task.scores([task.gold(example) for example in examples], predicted)
-    outputs = task.outputs(examples, predicted)
     if finds_predicates:
         plain = [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
         found = _with_found_predicates(workdirs, model, plain)
-        predicted = predict_examples(task, model, found)
-        pairs = zip(found, predicted, strict=True)
+        pairs = zip(found, predict_examples(task, model, found), strict=True)
         propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
         scores |= found_role_scores(*map(tags_by_predicate, (examples, propositions)))
-        for suffix, lines in task.outputs(found, predicted).items():
-            outputs[_FOUND_SUFFIX + suffix] = lines
     if output is not None:
-        _write_files(output, outputs, overwrite)
+        _write_files(output, task.outputs(examples, predicted), overwrite)
     return scores
 
 

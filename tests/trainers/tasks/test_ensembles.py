@@ -13,7 +13,7 @@ from elmo_tf.tasks import PropositionTagger
 from elmo_tf.tasks.registry import TASKS
 from elmo_tf.trainers import load_task
 from elmo_tf.trainers.tasks.predict import predict_examples
-from task_files import config_of, written_found_scores
+from task_files import FILES, config_of, plain_text, written_found_scores
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 SETTINGS = {
@@ -58,7 +58,10 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     gold = [description.gold(example) for example in examples]
     expected = description.scores(gold, predicted)
     if task == "srl":
-        expected |= written_found_scores(examples, f"{out}.found")
+        plain = tmp_path / "plain.txt"
+        plain.write_text(plain_text(FILES["srl"][1]))
+        stdout_of("task", "predict", first, plain, again, "--with", second, "--overwrite")
+        expected |= written_found_scores(examples, again)
     assert json.loads(scores) == json.loads(json.dumps(expected))
 
 

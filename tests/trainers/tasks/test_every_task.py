@@ -3,7 +3,6 @@
 import functools
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from task_files import (
     PAIRS,
     SRL,
     config_of,
+    plain_text,
     sentences,
     squad_of,
     written_found_scores,
@@ -86,17 +86,14 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
     if task in WRITTEN:
         assert description.scores(gold, WRITTEN[task](out)) == scores
     if task == "srl":
-        plain = sentences(FILES["srl"][1])
         propositions = [
             {one.predicate: one.tags for one in each}
-            for each in PropositionTagger.load(workdir).propositions(plain)
+            for each in PropositionTagger.load(workdir).propositions(sentences(FILES["srl"][1]))
         ]
         assert found == found_role_scores(tags_by_predicate(examples), propositions)
-        assert found == written_found_scores(examples, f"{out}.found")
-        lines = [f"{' '.join(tokens)}\n" for tokens in plain]
-        (tmp_path / "plain.txt").write_text("".join(lines))
+        (tmp_path / "plain.txt").write_text(plain_text(FILES["srl"][1]))
         predict_task(workdir, tmp_path / "plain.txt", again, overwrite=True)
-        assert again.read_bytes() == Path(f"{out}.found").read_bytes()
+        assert found == written_found_scores(examples, again)
     with pytest.raises(FileExistsError, match="predicted"):
         evaluate_task(workdir, [files[task]], out)
 
