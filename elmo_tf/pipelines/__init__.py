@@ -28,7 +28,8 @@ from elmo_tf.text.counting import TextCount
 from elmo_tf.text.reading import is_compressed, text_files
 from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader, text_sentences
 
-PART_BYTES = 2**18
+# Size of a part of a text file, in bytes. A worker repeats at most one part after a failure.
+_PART_BYTES = 2**18
 
 
 class TextPart(NamedTuple):
@@ -55,7 +56,6 @@ def embed_with_ray(
     address: str = "auto",
     num_workers: int | None = None,
     cores_per_worker: int = 1,
-    part_bytes: int = PART_BYTES,
 ) -> dict[str, int]:
     """Embeds text files on a Ray cluster, and checks that no sentence is lost.
 
@@ -79,7 +79,6 @@ def embed_with_ray(
         num_workers: int >= 1 or None. Maximum number of workers; None for as many as there is room
             for. Each loads the model once.
         cores_per_worker: int >= 1. Cores per worker.
-        part_bytes: int >= 1. Size of a part; a worker repeats at most one part after a failure.
 
     Returns:
         The number of `sentences`, `tokens`, `empty` sentences (no tokens) and `invalid` sentences
@@ -91,7 +90,7 @@ def embed_with_ray(
         FileNotFoundError, IsADirectoryError: no file matches, or the model is missing.
         FileExistsError: see `overwrite`; or `output` has other files, or another job writes to it.
         ValueError: a text file is damaged (the message names it), or an argument is wrong.
-        RuntimeError: the shards do not have every sentence, or the text changed.
+        RuntimeError: the text changed.
     """
     ray = require_extra("ray", "ray", "A job on a cluster")
     require_extra("ray.data", "ray", "A job on a cluster")
@@ -112,7 +111,6 @@ def embed_with_ray(
         "options": vars(options),
         "digest of the model": _digest(model),
         "files": _states(files),
-        "part_bytes": part_bytes,
     }
     output = Path(os.path.realpath(output))
     ParquetFile.refuse(output, overwrite)
@@ -120,7 +118,7 @@ def embed_with_ray(
         parts = (
             part
             for file in progress_over(files, len(files), "counting", "files")
-            for part in parts_of(file, format, token_column, part_bytes)
+            for part in parts_of(file, format, token_column)
         )
         shards = {folder / shard_name(i, ".parquet"): part for i, part in enumerate(parts)}
         missing = {path: part for path, part in shards.items() if not path.exists()}
@@ -131,7 +129,7 @@ def embed_with_ray(
                 _embed(ray, missing, worker, num_workers, cores_per_worker)
         if _states(files) != settings["files"]:
             raise RuntimeError("The text changed during the job. Start it again (--overwrite).")
-        counts = [_checked_count(path, part) for path, part in shards.items()]
+        counts = [count_of_shard(path) for path in shards]
         for unfinished in folder.glob(".*"):  # of workers that were killed
             unfinished.unlink()
         ParquetFile.refuse(output, overwrite)
@@ -140,17 +138,6 @@ def embed_with_ray(
         name: sum(count[name] for count in counts)
         for name in ("sentences", "tokens", "empty", "invalid")
     }
-
-
-def _checked_count(path: Path, part: TextPart) -> dict[str, int]:
-    """The `count_of_shard` of a shard, which must have all sentences of its part."""
-    count = count_of_shard(path)
-    if count["sentences"] != part.sentences:
-        raise RuntimeError(
-            f"{path} has {count['sentences']:,} sentences of {part.file}. It must have "
-            f"{part.sentences:,}. Delete it, and repeat the job."
-        )
-    return count
 
 
 def _absolute(model: Any) -> Any:
@@ -271,27 +258,24 @@ def _count(sentences: Iterable[FileSentence]) -> dict[str, int]:
 
 
 def parts_of(
-    path: str | os.PathLike,
-    format: str | None = None,
-    token_column: int | None = None,
-    part_bytes: int = PART_BYTES,
+    path: str | os.PathLike, format: str | None = None, token_column: int | None = None
 ) -> list[TextPart]:
     """Divides a file at line ends into parts, and counts their sentences.
 
-    Compressed files and columns are one part; an empty file has none. The last line of a part may
-    exceed `part_bytes`. For the other arguments and errors, see `sentence_reader`.
+    Compressed files and columns are one part; an empty file has none. For the arguments and errors,
+    see `sentence_reader`.
     """
     path = os.fspath(path)
     if (format or format_of(path)) == "text" and not is_compressed(path):
-        return list(_text_parts(path, part_bytes))
+        return list(_text_parts(path))
     count = sum(1 for _ in sentence_reader(path, format, token_column)())
     return [TextPart(path, None, None, 0, count)] if count else []
 
 
-def _text_parts(path: str, part_bytes: int) -> Iterator[TextPart]:
+def _text_parts(path: str) -> Iterator[TextPart]:
     first = start = 0
     with open(path, "rb") as file:
-        while chunk := file.read(part_bytes):
+        while chunk := file.read(_PART_BYTES):
             chunk += file.readline()
             count = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
             yield TextPart(path, start, start + len(chunk), first, count)

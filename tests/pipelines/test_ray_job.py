@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from elmo_tf import BiLM, Embedder, save_bilm
-from elmo_tf.embedding.vector_files import OutputOptions, ParquetFile
-from elmo_tf.pipelines import TextPart, _checked_count, embed_with_ray
-from elmo_tf.text.sentence_files import FileSentence, sentence_reader
+from elmo_tf.pipelines import embed_with_ray
+from elmo_tf.text.sentence_files import sentence_reader
 from vector_files import read_shards, vectors_of
 
 pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # Ray's warnings
@@ -58,7 +57,10 @@ def check_rows(folder, texts, bilm):
         np.testing.assert_allclose(vectors_of(rows[place]), array, atol=1e-5)
 
 
-def test_a_node_failure_loses_no_sentences(cluster, texts, checkpoint_directory, bilm, tmp_path):
+def test_a_node_failure_loses_no_sentences(
+    cluster, texts, checkpoint_directory, bilm, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("elmo_tf.pipelines._PART_BYTES", 300)
     node = cluster.add_node(num_cpus=1)
     output = tmp_path / "out"
 
@@ -70,7 +72,7 @@ def test_a_node_failure_loses_no_sentences(cluster, texts, checkpoint_directory,
     thread = threading.Thread(target=lose_node)
     thread.start()
     counts = embed_with_ray(
-        checkpoint_directory, texts / "*", output, layers="top", part_bytes=300, batch_tokens=256
+        checkpoint_directory, texts / "*", output, layers="top", batch_tokens=256
     )
     thread.join()
 
@@ -83,11 +85,12 @@ def test_a_node_failure_loses_no_sentences(cluster, texts, checkpoint_directory,
 def test_an_interrupted_job_resumes_unless_its_model_has_changed(
     cluster, texts, bilm, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr("elmo_tf.pipelines._PART_BYTES", 4000)
     model, output = tmp_path / "model", tmp_path / "out"
     save_bilm(bilm, model)
 
     def embed():
-        return embed_with_ray(model, texts / "*", output, layers="top", part_bytes=4000)
+        return embed_with_ray(model, texts / "*", output, layers="top")
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -113,19 +116,6 @@ def test_an_interrupted_job_resumes_unless_its_model_has_changed(
     check_rows(output, texts, bilm)
     with pytest.raises(FileExistsError, match="out exists"):
         embed()
-
-
-def test_an_incomplete_shard_is_an_error(tmp_path):
-    shard = tmp_path / "part-00000.parquet"
-    arrays = [np.zeros((1, 2), np.float32)]
-    count = {"sentences": 1}
-    ParquetFile(OutputOptions()).write_shard(
-        shard, 0, [FileSentence("a", ["a"])], arrays, "a.txt", count
-    )
-
-    assert _checked_count(shard, TextPart("a.txt", 0, 2, 0, 1)) == count
-    with pytest.raises(RuntimeError, match=r"has 1 sentences of a\.txt. It must have 2"):
-        _checked_count(shard, TextPart("a.txt", 0, 2, 0, 2))
 
 
 def test_errors_name_a_missing_model_and_the_file_and_line_of_bad_text(

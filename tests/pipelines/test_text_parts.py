@@ -11,11 +11,14 @@ LINES = b"the cat\n\n \xff a\nsat\r\n\xec\x84\x9c\xec\x9a\xb8 b"
 
 @pytest.mark.parametrize("part_bytes", [1, 5, 9, 1000])
 @pytest.mark.parametrize("content", [LINES, LINES + b"\n", b"\xef\xbb\xbf" + LINES, b"\n", b"x"])
-def test_all_parts_together_give_the_sentences_of_the_file(tmp_path, content, part_bytes):
+def test_all_parts_together_give_the_sentences_of_the_file(
+    tmp_path, content, part_bytes, monkeypatch
+):
+    monkeypatch.setattr("elmo_tf.pipelines._PART_BYTES", part_bytes)
     path = tmp_path / "a.txt"
     path.write_bytes(content)
 
-    parts = parts_of(path, part_bytes=part_bytes)
+    parts = parts_of(path)
 
     expected = list(sentence_reader(path)())
     assert [sentence for part in parts for sentence in part_sentences(part)] == expected
@@ -26,12 +29,13 @@ def test_all_parts_together_give_the_sentences_of_the_file(tmp_path, content, pa
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.conll"])
-def test_compressed_and_conll_files_are_one_part(tmp_path, name):
+def test_compressed_and_conll_files_are_one_part(tmp_path, name, monkeypatch):
+    monkeypatch.setattr("elmo_tf.pipelines._PART_BYTES", 1)
     path = tmp_path / name
     content = b"the DT\n\ncat NN\n"
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
 
-    (part,) = parts_of(path, part_bytes=1)
+    (part,) = parts_of(path)
     (tmp_path / "empty.txt").touch()
     assert parts_of(tmp_path / "empty.txt") == []
 
@@ -39,10 +43,11 @@ def test_compressed_and_conll_files_are_one_part(tmp_path, name):
     assert list(part_sentences(part)) == list(sentence_reader(path)())
 
 
-def test_errors_in_a_part_name_the_line_in_the_file(tmp_path):
+def test_errors_in_a_part_name_the_line_in_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("elmo_tf.pipelines._PART_BYTES", 2)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\nb\nc\rd\n")
-    last = parts_of(path, part_bytes=2)[-1]
+    last = parts_of(path)[-1]
 
     with pytest.raises(ValueError, match=r"a\.txt, line 3: a carriage return between two tokens"):
         list(part_sentences(last))
