@@ -68,7 +68,7 @@ def _atomic(
     path = Path(os.path.realpath(path))  # replaces the target of a link, not the link
     created = [parent for parent in path.parents if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = _beside(path, ".part")
+    part = _beside(path, f".part{path.suffix}")  # Keras requires its suffix
     create(part)
     try:
         yield part

@@ -91,6 +91,8 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         "examples": {"train": len(examples), "dev": len(dev_examples)},
         "data": _digest([examples, dev_examples], config.word_vectors),
         "bilm": bilm and model_digest(bilm),
+        "best": None,
+        "epochs": [],
     }
     with workdir.locked():
         if workdir.before is not None:
@@ -120,13 +122,10 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         train = task.training_batches(model, examples, config, layers)
         dev = task.batches(model, dev_examples, config.batch_size, layers)
         state = _State(workdir.path, model, average)
-        if workdir.before is None:
-            record |= {"best": None, "epochs": []}
-            workdir.begin(record, 0)
-            state.save(record)
-        else:
+        if workdir.before is not None:
             state.restore()
-            workdir.begin(record, len(record["epochs"]))
+        workdir.begin(record, len(record["epochs"]))
+        state.save(record)
         model.fit(
             train.dataset(config.seed, first_epoch=len(record["epochs"]) + 1),
             steps_per_epoch=len(train),
@@ -277,7 +276,8 @@ class _Epochs(keras.callbacks.Callback):
             best = record["best"] and record["epochs"][record["best"]["epoch"] - 1]
             if best is None or _rank(entry, metric) > _rank(best, metric):
                 record["best"] = {"epoch": epoch, "score": scores[metric], "dev": scores}
-                _save_model(self.model, self.workdir.path / MODEL_FILE)
+                with atomic_file(self.workdir.path / MODEL_FILE) as part:
+                    self.model.save(part)
         logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, metric, scores[metric])
         self.workdir.log(entry)  # a killed run may repeat the epoch, which removes the line
         self.state.save(record)
@@ -288,17 +288,6 @@ class _Epochs(keras.callbacks.Callback):
 def _rank(epoch: Mapping[str, Any], metric: str) -> float:
     """The score; or if it is 0, as F1 often is in the first epochs, minus the loss."""
     return epoch["dev"][metric] or -epoch["loss"]
-
-
-def _save_model(model: TaskModel, path: Path) -> None:
-    """Writes a model as `.keras`, atomically."""
-    with atomic_file(path) as part:
-        saved = part.with_suffix(".part.keras")  # the suffix that Keras requires
-        try:
-            model.save(saved)
-            os.replace(saved, part)
-        finally:
-            saved.unlink(missing_ok=True)
 
 
 def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:

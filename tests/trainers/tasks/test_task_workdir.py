@@ -137,7 +137,7 @@ def test_a_run_resumes_after_its_inputs_have_moved(files, tmp_path, options, wei
 
 def test_resuming_deletes_temporary_files_of_a_killed_run(run, workdir):
     before = {path.name for path in workdir.iterdir()}
-    for name in ("model.keras.01ab.part", "model.keras.01ab.part.keras", "state.npz.89cd.part"):
+    for name in ("model.keras.01ab.part.keras", "state.npz.89cd.part.npz"):
         (workdir / f".{name}").touch()
 
     run("ner", workdir, has_elmo=False, epochs=3, resume=True)
