@@ -166,9 +166,7 @@ class ProjectedLSTM(keras.layers.RNN):
         super().__init__(cell, return_sequences=return_sequences, **kwargs)
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        # Keras's unrolled loop does not reverse the mask for `go_backwards`.
-        unroll = self.unroll and not (self.go_backwards and mask is not None)
-        if keras.config.backend() != "tensorflow" or unroll or not self.zero_output_for_mask:
+        if keras.config.backend() != "tensorflow" or not self.zero_output_for_mask:
             _, outputs, states = super().inner_loop(sequences, initial_state, mask, training)
             # The state `h` replaces Keras's last output, which is zero if the last token is masked.
             return states[0], outputs, states
