@@ -106,9 +106,6 @@ class ProjectedLSTMCell(keras.layers.Layer):
                 h = ops.clip(h, -self.proj_clip, self.proj_clip)
         return h, [h, c]
 
-    def get_initial_state(self, batch_size=None):
-        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
-
     def get_config(self):
         return {
             **super().get_config(),
