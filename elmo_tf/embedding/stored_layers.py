@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-from absl import logging
 
 from elmo_tf import __version__
 from elmo_tf.checkpoints.named_models import cache_folder
@@ -25,7 +24,7 @@ class StoredLayers:
     Its name is a digest of all that it depends on, so it never has to be updated. It can be deleted
     at any time. `shape` is (layer, token, feature), with the tokens of all sentences.
 
-    Raises `ValueError` if `embedder` does not return all layers, or vectors are not finite.
+    Raises `ValueError` if `embedder` does not return all layers, or vectors have no float16.
     """
 
     def __init__(self, embedder: Embedder, sentences: Sequence[Sequence[str]]):
@@ -53,18 +52,15 @@ class StoredLayers:
     def _compute(
         self, layers: np.memmap, embedder: Embedder, sentences: Sequence[Sequence[str]]
     ) -> None:
-        largest = 0.0
         arrays = embedder.embed(sentences)
         arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
         for index, array in enumerate(arrays):  # (layer, token, feature)
-            magnitude = np.abs(array).max(initial=0)
-            if not np.isfinite(magnitude):
-                raise ValueError(f"Vectors of sentence {index} are not finite (NaN or infinity).")
-            largest = max(largest, magnitude)
+            if not np.abs(array).max(initial=0) <= _LARGEST:
+                raise ValueError(
+                    f"Vectors of sentence {index} have NaN or values beyond float16 (65,504)."
+                )
             first, end = self._offsets[index : index + 2]
-            layers[:, first:end] = np.clip(array, -_LARGEST, _LARGEST)
-        if largest > _LARGEST:
-            logging.warning("Values up to %.3g were clipped to 65,504 for float16.", largest)
+            layers[:, first:end] = array
 
 
 def _digest(embedder: Embedder, sentences: Sequence[Sequence[str]]) -> str:
