@@ -69,12 +69,6 @@ class ElmoComponent:
         self._options["tokenizer"] = tokenizer
 
     @functools.cached_property
-    def _reader(self) -> Any:
-        from elmo_tf.embedding.word_means import WordMeans
-
-        return self.embedder if self.embedder.tokenizer is None else WordMeans(self.embedder)
-
-    @functools.cached_property
     def embedder(self) -> "elmo_tf.Embedder":
         """The `Embedder` that computes the vectors."""
         return elmo_tf.Embedder(self._model, **self._options)
@@ -96,7 +90,12 @@ class ElmoComponent:
             for doc in docs
             for sentence in (doc.sents if doc.has_annotation("SENT_START") else [doc])
         ]
-        arrays = self._reader.embed([[token.text for token in tokens] for tokens in sentences])
+        reader: Any = self.embedder
+        if reader.tokenizer is not None:
+            from elmo_tf.embedding.word_means import WordMeans
+
+            reader = WordMeans(reader)
+        arrays = reader.embed([[token.text for token in tokens] for tokens in sentences])
         for doc in docs:
             doc.tensor = np.zeros((len(doc), self.embedder.dim), np.float32)
             restore_vectors(doc)
@@ -111,8 +110,7 @@ class ElmoComponent:
     def from_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """Reads the model from a directory, in place of the one that the settings name."""
         self._model = elmo_tf.load_bilm(Path(path))
-        for name in ("embedder", "_reader"):
-            vars(self).pop(name, None)
+        vars(self).pop("embedder", None)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
