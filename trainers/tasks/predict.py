@@ -148,11 +148,11 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
 def _with_found_predicates(
     workdirs: Sequence[str], role_tagger: TaskModel | Ensemble, examples: Sequence[Any]
 ) -> Sequence[Any]:
-    """The examples of semantic roles with the predicates that are found in plain sentences."""
-    if not (plain := list(filter(is_plain, examples))):
+    """The examples of semantic roles; plain sentences with the predicates that are found."""
+    if not any(map(is_plain, examples)):
         return examples
     tagger = load_predicate_tagger(workdirs, role_tagger)
-    return with_predicates(examples, predict_examples(PredicateTagging(), tagger, plain))
+    return with_predicates(examples, predict_examples(PredicateTagging(), tagger, examples))
 
 
 def _write_files(

@@ -17,7 +17,7 @@ import tensorflow as tf
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
 from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
-from elmo_tf.tasks.semantic_roles import Proposition, SemanticRoles, by_sentence, is_plain
+from elmo_tf.tasks.semantic_roles import Proposition, SemanticRoles, by_sentence
 from elmo_tf.tasks.semantic_roles.model import SRLTagger
 from elmo_tf.tasks.tag_schemes import OUTSIDE
 from elmo_tf.tasks.tagging import TaggedSentence, Tagging
@@ -169,17 +169,14 @@ class PropositionTagger:
 
 
 def with_predicates(
-    examples: Iterable[Proposition], predicted: Iterable[Sequence[str]]
+    sentences: Iterable[Proposition], predicted: Iterable[Sequence[str]]
 ) -> list[Proposition]:
-    """Examples with a proposition for each predicate that is `predicted` in plain sentences."""
-    tags, completed = iter(predicted), []
-    for example in examples:
-        if is_plain(example):
-            predicates = predicates_of(next(tags)) or [None]
-            completed += [example._replace(predicate=predicate) for predicate in predicates]
-        else:
-            completed.append(example)
-    return completed
+    """Plain sentences with a proposition for each predicate that is `predicted`."""
+    return [
+        sentence._replace(predicate=predicate)
+        for sentence, tags in zip(sentences, predicted, strict=True)
+        for predicate in predicates_of(tags) or [None]
+    ]
 
 
 def predicates_of(tags: Sequence[str]) -> list[int]:
