@@ -220,16 +220,10 @@ class _State:
             np.savez(file, **arrays, **{_RECORD: np.array(json.dumps(record))})
 
     def restore(self) -> None:
-        """Restores the state, or raises `ValueError` if it is that of another model."""
+        """Restores the state of a run with the same settings, data and biLM."""
         with np.load(self._path) as saved:
-            arrays = [saved[str(index)] for index in range(len(saved.files) - 1)]
-        if [array.shape for array in arrays] != [tuple(one.shape) for one in self._variables]:
-            raise ValueError(
-                f"Cannot resume from {self._path}: it is the state of another model. Was that "
-                "model trained on the same data?"
-            )
-        for variable, array in zip(self._variables, arrays, strict=True):
-            variable.assign(array)
+            for index, variable in enumerate(self._variables):
+                variable.assign(saved[str(index)])
 
 
 @dataclasses.dataclass(eq=False)
