@@ -18,6 +18,7 @@ from elmo_tf import __version__
 from elmo_tf.embedding.vector_files import FORMATS, OutputOptions, VectorFile
 from elmo_tf.files import (
     atomic_file,
+    json_text,
     locked_directory,
     put_in_place,
     refuse_file,
@@ -153,7 +154,7 @@ def _why_not_resumable(folder: Path, settings: dict[str, Any]) -> str:
     job_file = folder / _JOB_FILE
     if job_file.exists():
         found = json.loads(job_file.read_bytes())
-        settings = json.loads(json.dumps(settings))  # lists in place of tuples
+        settings = json.loads(json_text(settings))  # as `write_json` writes them
         others = [name for name, value in settings.items() if found.get(name) != value]
         problem = "holds unfinished work of another job, with a different "
     else:  # new, or the job was killed before it wrote the file

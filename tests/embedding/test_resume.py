@@ -139,6 +139,7 @@ def test_settings_of_a_job_contain_all_that_its_shards_depend_on(
         (embedder, text, {"format": "conll"}, "format of the input"),
         (embedder, text, {"pool": "mean"}, "output options"),
         (Embedder(bilm, "top", batch_tokens=64), text, {}, "layers"),
+        (Embedder(bilm, np.int64(1), batch_tokens=64), text, {}, "layers"),
         (Embedder(bilm, batch_tokens=32), text, {}, "batch_tokens"),
         (Embedder(other, batch_tokens=64), text, {}, "model"),
     ):
