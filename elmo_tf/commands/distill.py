@@ -80,14 +80,13 @@ def _words_in(vocab: str) -> list[str]:
 
 
 def _frequent_words(files: list[str], min_count: int, max_size: int | None) -> list[str]:
-    from elmo_tf.logs import progress_over
-    from elmo_tf.text.counting import reported_lines
+    from elmo_tf.text.counting import count_text
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-    num_special = len(SPECIAL_TOKENS)
-    lines = progress_over(reported_lines(files, format=None), None, "counting", "lines")
-    size = None if max_size is None else max_size + num_special
-    words = list(Vocabulary.build(lines, min_count, size).tokens[num_special:])
+    text = count_text(files)
+    text.report()
+    vocabulary = Vocabulary.of_counts(text.types, min_count)
+    words = list(vocabulary.tokens[len(SPECIAL_TOKENS) :][:max_size])
     if not words:
         raise ValueError(f"No word occurs at least {min_count} times (--min-count).")
     return words
