@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from elmo_tf.logs import progress, warn_once
+from elmo_tf.logs import progress_over, warn_once
 from elmo_tf.text.reading import TextSource, encode, is_utf_8, sentence_lines
 
 # Longer sentences are split in training. The cost of cutting windows grows with their length.
@@ -46,7 +46,6 @@ _ATTACHED = re.compile(
     r"(?:[,;:!?،؛؟।]['\"”’)\]]*(?!\S)"
     r"|(?<=[^\W\d_]{2})\.['\"”’)\]]*$|[。！？，；：、])"
 )
-_LINES_AT_A_TIME = 1024
 
 
 class KnownText(NamedTuple):
@@ -178,18 +177,14 @@ def count_text(sources: Sequence[TextSource], format: str | None = None) -> Text
     For `format` and errors, see `sentence_lines`.
     """
     count = TextCount()
-    with progress(None, "counting", "lines") as meter:
-        for source in sources:
-            lines = sentence_lines(source, format=format)
-            while some := list(itertools.islice(lines, _LINES_AT_A_TIME)):
-                split = [line.split() for line in some]
-                count.types.update(itertools.chain.from_iterable(split))
-                for line, tokens in zip(some, split, strict=True):
-                    count.add(line, tokens)
-                    if len(tokens) > MAX_SENTENCE_TOKENS:
-                        count.lines["long"] += 1
-                        count.sentences += (len(tokens) - 1) // MAX_SENTENCE_TOKENS
-                meter.update(len(some))
+    lines = (line for source in sources for line in sentence_lines(source, format=format))
+    for line in progress_over(lines, None, "counting", "lines"):
+        tokens = line.split()
+        count.types.update(tokens)
+        count.add(line, tokens)
+        if len(tokens) > MAX_SENTENCE_TOKENS:
+            count.lines["long"] += 1
+            count.sentences += (len(tokens) - 1) // MAX_SENTENCE_TOKENS
     count.sentences -= count.lines["empty"]
     count.longest = min(count.longest, MAX_SENTENCE_TOKENS)
     return count
