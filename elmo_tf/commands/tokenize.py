@@ -4,7 +4,6 @@ import collections
 import functools
 import itertools
 import multiprocessing
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Annotated, Any
@@ -44,7 +43,6 @@ def tokenize(
     _tokenizer(language)  # fails before the text is read
     lines = reported_lines(text_sources(files))
     parts = iter(lambda: read_ahead(lines, _CHARACTERS), [])
-    start = time.perf_counter()
     counts: collections.Counter[str] = collections.Counter()
     with (
         atomic_file(output, overwrite) as part,
@@ -56,11 +54,8 @@ def tokenize(
             counts.update(found)
             meter.update(found["tokens"])
     record_tokenizer(output, language)
-    logging.info(
-        "%s holds %s sentences of %s tokens (%s tokens/s).",
-        *(output, f"{counts['sentences']:,}", f"{counts['tokens']:,}"),
-        f"{counts['tokens'] / (time.perf_counter() - start):,.0f}",
-    )
+    numbers = f"{counts['sentences']:,}", f"{counts['tokens']:,}"
+    logging.info("%s holds %s sentences of %s tokens.", output, *numbers)
 
 
 def _tokenized(

@@ -20,7 +20,7 @@ def test_tokenize_writes_one_sentence_per_line(command, caplog):
         "Wer wohnt dort ?",
         "Niemand , z.B. im Winter !",
     ]
-    assert "text.txt holds 3 sentences of 15 tokens (" in caplog.text
+    assert "text.txt holds 3 sentences of 15 tokens." in caplog.text
     assert command(*call)[0] == 2  # the output exists
     assert command("vocab", "text.txt", "--output", "vocab.txt")[0] == 0
     assert recorded_tokenizer(["text.txt"]) == recorded_tokenizer(["vocab.txt"]) == "de"
@@ -39,7 +39,7 @@ def test_several_processes_keep_the_order_of_a_large_text(command, caplog):
     Path("raw.txt").write_text("\n".join(lines))
     assert command("tokenize", "raw.txt", "--language", "xx", "--output", "text.txt")[0] == 0
     assert Path("text.txt").read_text().splitlines() == [f"{line[:-1]} ." for line in lines]
-    assert "holds 50,000 sentences of 150,000 tokens (" in caplog.text
+    assert "holds 50,000 sentences of 150,000 tokens." in caplog.text
 
 
 def test_text_is_converted_to_nfc(command, caplog):
