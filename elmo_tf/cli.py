@@ -60,7 +60,7 @@ _MODULES = {
     **dict.fromkeys(("vocab", "train"), "pretraining"),
     **dict.fromkeys(("evaluate", "score", "substitutes"), "language_models"),
 }
-_PARAMETER = Parameter(negative=(), consume_multiple=True)
+_PARAMETER = Parameter(negative=(), consume_multiple=1)  # and more values
 _WITHOUT_TENSORFLOW = ("models", "tokenize")
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130

@@ -48,7 +48,6 @@ def query(
     from elmo_tf.text.reading import sentence_lines
     from elmo_tf.text.tokenizers import token_sentences, tokenizer_of
 
-    outputs = output or ("elmo",)
     by_server = tokenizer == "model"
     signature = signature or ("text" if by_server else None)
     split = None if by_server else tokenizer_of(tokenizer, None)
@@ -60,7 +59,7 @@ def query(
 
     def predict(given: Sequence[Any]) -> dict[str, Any]:
         try:
-            return client.predict(given, outputs, signature)
+            return client.predict(given, output, signature)
         except ServerError as error:
             if not by_server or error.code() != grpc.StatusCode.FAILED_PRECONDITION:
                 raise

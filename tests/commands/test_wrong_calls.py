@@ -83,6 +83,7 @@ def files(in_temporary_folder):
         ((*SENSES_TEST, "--predictions", "keys"), 2, "keys exists. Choose another path or add --o"),
         ((*SENSES_TEST, "--predictions", "thesis", "--overwrite"), 2, "it contains other files"),
         ((*NEIGHBORS, "--sentence", "a b"), 1, "The word 'bank' does not occur in the text."),
+        (("neighbors", "bank", *CORPUS[:-1]), 2, "--corpus requires at least 1 element"),
         ((*NEIGHBORS, "--layer", "3"), 1, "a number from 0 to 2. Received: 3"),
         (("diff", "gone.hdf5", "{model}", "text.txt"), 1, "There is no file of vectors gone.hdf5"),
         (DIFF, 1, "Cannot open text.txt as HDF5"),
