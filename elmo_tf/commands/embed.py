@@ -5,7 +5,6 @@ from typing import Literal
 from cyclopts.types import PositiveInt
 
 from elmo_tf.commands.options import (
-    BatchTokens,
     InputFormat,
     Layers,
     Model,
@@ -27,7 +26,7 @@ def embed(
     *,
     layers: Layers = "all",
     precision: Precision = "float32",
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: PositiveInt = 4096,
     overwrite: Overwrite = False,
     tokenizer: TokenizerName = None,
     input_format: InputFormat = None,
@@ -53,6 +52,7 @@ def embed(
             FASTA, by its identifier), .parquet (directory of shards) or, with --pool mean, .npy
             (one array, a row per line). With --tokenize, a line may have several sentences, and
             OUTPUT.tokens.jsonl has the line, the tokens and their character offsets of each array.
+        batch_tokens: tokens per batch.
         dtype: number format of the vectors.
         pool: mean: one mean vector per sentence.
         forget_sentences: do not store the sentences beside their vectors.

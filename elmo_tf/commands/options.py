@@ -66,7 +66,6 @@ Precision = Annotated[
         "bfloat16 instructions"
     ),
 ]
-BatchTokens = Annotated[PositiveInt, Parameter(help="tokens per batch")]
 ResultFormat = Annotated[
     Literal["json", "markdown"] | None,
     Parameter(help="format on stdout; by default markdown on a terminal, and json elsewhere"),
@@ -75,12 +74,6 @@ Overwrite = Annotated[bool, Parameter(help="replace existing outputs")]
 InputFormat = Annotated[
     Literal["text", "conll", "conllu", "fasta"] | None,
     Parameter(help="format of the input; by default chosen by the file name"),
-]
-TokensFormat = Annotated[
-    Literal["text", "fasta"] | None,
-    Parameter(
-        help="format of the text; fasta: protein sequences; by default chosen by the file name"
-    ),
 ]
 TokenColumn = Annotated[
     PositiveInt | None,

@@ -1,13 +1,13 @@
 """The subcommands `vocab` and `train`: text ─► vocabulary file ─► checkpoint."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Literal
 
 from absl import logging
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from elmo_tf.commands.options import Overwrite, TextFiles, TokensFormat, print_json, text_sources
+from elmo_tf.commands.options import Overwrite, TextFiles, print_json, text_sources
 from elmo_tf.trainers.config import PretrainConfig
 
 
@@ -18,7 +18,7 @@ def vocab(
     output: str,
     max_size: PositiveInt | None = None,
     min_count: PositiveInt = 1,
-    input_format: TokensFormat = None,
+    input_format: Literal["text", "fasta"] | None = None,
     tokenizer: str | None = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -28,6 +28,8 @@ def vocab(
         output: vocabulary, one token per line.
         max_size: tokens to keep, with `<S> </S> <UNK>`; all by default.
         min_count: leave out rarer tokens.
+        input_format: format of the text; fasta: protein sequences; by default chosen by the file
+            name.
         tokenizer: name of the tokenizer of the text, which is recorded beside the output for train;
             by default what elmo-tf tokenize recorded.
     """
