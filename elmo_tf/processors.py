@@ -17,7 +17,7 @@ from elmo_tf.logs import warn_once
 
 # Precisions of a biLM's matrix products, with their Keras dtype policies.
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-_CPU_FLAGS = Path("/proc/cpuinfo")
+CPU_INFO = Path("/proc/cpuinfo")
 
 
 def import_tensorflow() -> None:
@@ -57,9 +57,7 @@ def left_out(*modules: str) -> Iterator[None]:
 
 def num_cores() -> int:
     """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def one_thread_per_operation() -> None:
@@ -96,8 +94,7 @@ def usable_precision(precision: str) -> str:
 
     if "bfloat16" not in precision or tf.config.list_physical_devices("GPU"):
         return precision
-    cpu = _CPU_FLAGS.read_text() if _CPU_FLAGS.exists() else ""
-    if re.search(r"^flags.* (avx512_bf16|amx_bf16)\b", cpu, re.MULTILINE):
+    if re.search(r"^flags.* (avx512_bf16|amx_bf16)\b", CPU_INFO.read_text(), re.MULTILINE):
         return precision
     warn_once(
         "bfloat16",

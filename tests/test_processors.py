@@ -21,7 +21,7 @@ def test_float32_replaces_unsupported_bfloat16_with_a_warning(
     tmp_path, monkeypatch, caplog, flags, requested, usable
 ):
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse\n")
-    monkeypatch.setattr(processors, "_CPU_FLAGS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(processors, "CPU_INFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     assert processors.usable_precision(requested) == usable
     warned = "using float32 instead of mixed_bfloat16" in caplog.text

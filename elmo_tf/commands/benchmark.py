@@ -1,6 +1,6 @@
 """The subcommand `benchmark`: a biLM ─► its speed on this machine."""
 
-import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,20 +10,12 @@ from elmo_tf.commands.options import Model, ResultFormat, markdown_table, print_
 def benchmark(model: Model, /, *, format: ResultFormat = None) -> None:
     """Measure how fast a biLM embeds on this machine, in float32 and bfloat16."""
     from elmo_tf.evaluation.speed import measure_speed
-    from elmo_tf.processors import num_cores
+    from elmo_tf.processors import CPU_INFO, num_cores
 
-    speeds = measure_speed(model)
-    about = {"processor": _processor(), "cores": num_cores(), "precisions": speeds}
+    found = re.search(r"^model name\s*: (.*)", CPU_INFO.read_text(), re.MULTILINE)
+    processor = found[1] if found else ""  # not named on ARM
+    about = {"processor": processor, "cores": num_cores(), "precisions": measure_speed(model)}
     print_results(about, lambda: _table(about), format)
-
-
-def _processor() -> str:
-    """The name of the processor; empty if unknown."""
-    if not os.path.exists("/proc/cpuinfo"):
-        return ""
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
-        return next(names, "")
 
 
 def _table(about: Mapping[str, Any]) -> str:
