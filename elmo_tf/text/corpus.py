@@ -77,22 +77,20 @@ def lines_read_once(
 
 
 @tf.autograph.experimental.do_not_convert
-def line_dataset(files: Sequence[str | os.PathLike], seed: int | None = None) -> tf.data.Dataset:
-    """The dataset of the lines of text that `sentence_lines` yields: string ().
+def line_dataset(files: Sequence[str | os.PathLike], seed: int) -> tf.data.Dataset:
+    """The shuffled dataset of the lines of text that `sentence_lines` yields: string ().
 
-    A saved iterator of it resumes where it stood.
+    Each pass has another order: the lines of 64 files are interleaved, and shuffled in a buffer of
+    16,384 lines. A saved iterator resumes where it stood.
 
     Args:
         files: text files; `.gz` is decompressed.
-        seed: int or None. If given, files and lines are shuffled, differently in each pass: the
-            lines of 64 files are interleaved, and shuffled in a buffer of 16,384 lines.
+        seed: int. Determines the orders.
     """
     names = tf.constant([os.fsencode(file) for file in files])
     compressions = tf.constant(["GZIP" if is_compressed(file) else "" for file in files])
     # A saved iterator stores indices: files may be renamed before training resumes.
-    sources = tf.data.Dataset.range(len(files))
-    if seed is not None:
-        sources = sources.shuffle(len(files), seed=seed)
+    sources = tf.data.Dataset.range(len(files)).shuffle(len(files), seed=seed)
 
     def lines_of(index: tf.Tensor) -> tf.data.Dataset:
         lines = tf.data.TextLineDataset(names[index], compression_type=compressions[index])
@@ -101,8 +99,7 @@ def line_dataset(files: Sequence[str | os.PathLike], seed: int | None = None) ->
         )
         return first.concatenate(lines.skip(1))
 
-    lines = sources.interleave(lines_of, cycle_length=1 if seed is None else _MIXED_FILES)
-    return lines if seed is None else lines.shuffle(SHUFFLE_LINES, seed=seed)
+    return sources.interleave(lines_of, _MIXED_FILES).shuffle(SHUFFLE_LINES, seed=seed)
 
 
 # Whitespace of `str.split()` in UTF-8: characters of one byte, and of several bytes.

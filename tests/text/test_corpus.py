@@ -69,14 +69,18 @@ UNUSUAL_TEXTS = {
 
 
 @pytest.mark.parametrize(("content", "sentences"), UNUSUAL_TEXTS.values(), ids=UNUSUAL_TEXTS)
-def test_all_readers_and_the_counts_agree_for_unusual_text(tmp_path, content, sentences):
+def test_all_readers_and_the_counts_agree_for_unusual_text(
+    tmp_path, monkeypatch, content, sentences
+):
+    monkeypatch.setattr(corpus, "SHUFFLE_LINES", 1)
     file, packed = tmp_path / "text.txt", tmp_path / "text.txt.gz"
     file.write_bytes(content)
     packed.write_bytes(gzip.compress(content))
 
     assert [[*map(os.fsencode, tokens)] for tokens in read_sentences([file])] == sentences
     if sentences:
-        for lines in (line_dataset([file]), line_dataset([packed]), lines_read_once([packed])):
+        datasets = line_dataset([file], 0), line_dataset([packed], 0), lines_read_once([packed])
+        for lines in datasets:
             assert [[*map(encode, tokens)] for tokens in tokens_of(lines)] == sentences
     file.write_bytes(content + b"\nx y")
     expected = list(read_sentences([file]))

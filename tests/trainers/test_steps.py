@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Vocabulary
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.corpus import line_dataset
+from elmo_tf.text.corpus import lines_read_once
 from elmo_tf.text.windows import LMWindows
 from elmo_tf.trainers.optimizers import Adagrad
 from elmo_tf.trainers.steps import TrainStep
@@ -20,7 +20,7 @@ NUM_ROWS, WINDOW = 3, 5
 
 @pytest.fixture(scope="module")
 def windows(text):
-    windows = LMWindows(line_dataset([text / "train_1.txt"]), NUM_ROWS, WINDOW)
+    windows = LMWindows(lines_read_once([text / "train_1.txt"]), NUM_ROWS, WINDOW)
     return [(one["inputs"], one["targets"]) for one in itertools.islice(windows, 4)]
 
 
