@@ -13,11 +13,11 @@ from elmo_tf.checkpoints.named_models import (
 from elmo_tf.commands.options import ResultFormat, markdown_table, print_results
 
 _FACTS = ("name", "text", "output_dim", "million_parameters", "license", "source", "addresses")
-# Names with a part that varies, by what they begin with.
-_FAMILIES = {
-    "manylangs-": ["manylangs-XX", f"{len(LANGUAGES)} languages", "1,024", "unknown"],
-    "nlpl-": ["nlpl-N", "depends on N", "depends on N", "unknown"],
-}
+# Rows of names with a part that varies. Models of these names have rows if they are downloaded.
+_FAMILIES = (
+    ["manylangs-XX", f"{len(LANGUAGES)} languages", "1,024", "unknown", ""],
+    ["nlpl-N", "depends on N", "depends on N", "unknown", ""],
+)
 
 
 def models(*, format: ResultFormat = None) -> None:
@@ -40,18 +40,14 @@ def models(*, format: ResultFormat = None) -> None:
 def _listing(results: Mapping[str, Any]) -> str:
     headers = ["name", "text", "vector", "license", "on disk"]
     rows = []
-    on_disk: dict[str, list[str]] = {family: [] for family in _FAMILIES}
     for model in results["models"]:
-        name = model["name"]
+        if model["name"].startswith(("manylangs-", "nlpl-")) and not model["bytes"]:
+            continue
+        width = f"{model['output_dim']:,}" if model["output_dim"] else "unknown"
         size = f"{model['bytes'] / 1e6:,.1f} MB" if model["bytes"] else "-"
-        family = next((family for family in _FAMILIES if name.startswith(family)), None)
-        if family is None:
-            width = f"{model['output_dim']:,}" if model["output_dim"] else "unknown"
-            place = size if model["addresses"] else "included"
-            rows.append([name, model["text"], width, model["license"] or "unknown", place])
-        elif model["bytes"]:
-            on_disk[family].append(f"{name} {size}")
-    rows += [[*facts, ", ".join(on_disk[family]) or "-"] for family, facts in _FAMILIES.items()]
+        place = size if model["addresses"] else "included"
+        rows.append([model["name"], model["text"], width, model["license"] or "unknown", place])
+    rows += _FAMILIES
     stored = results["layers"]
     return (
         f"{markdown_table(headers, rows, text_columns=len(headers))}\n\n"

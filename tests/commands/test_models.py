@@ -26,7 +26,9 @@ def test_models_are_listed_with_the_size_of_their_downloads(command, tmp_path, m
     _, out, _ = command("models", "--format", "markdown")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
     assert ["pt", "Portuguese", "unknown", "unknown", "2.0 MB"] in rows
-    assert ["nlpl-N", "depends on N", "depends on N", "unknown", "nlpl-212 2.0 MB"] in rows
+    assert ["nlpl-212", "see meta.json", "unknown", "unknown", "2.0 MB"] in rows
+    assert ["nlpl-N", "depends on N", "depends on N", "unknown", ""] in rows
+    assert "| manylangs-de" not in out
     layers = "Layers for task training and probes, which may be deleted"
     assert out.endswith(f"Cache: {downloads}\n{layers}: {downloads}/layers (3.0 MB)\n")
 
