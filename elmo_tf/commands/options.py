@@ -20,19 +20,14 @@ STDIN = "/dev/stdin"  # a single hyphen on the command line
 
 
 def with_tokenizer(words: Sequence[str]) -> list[str]:
-    """The words of a call, in which `--tokenize` without the code of a language means "model".
-
-    The option comes before the other arguments: an option between positional ones is an error.
-    """
-    if "--tokenize" not in words:
-        return list(words)
-    place = words.index("--tokenize")
-    given, (code, *rest) = list(words[:place]), [*words[place + 1 :], ""]
-    if not _LANGUAGE.fullmatch(code) or os.path.exists(code):
-        code, rest = "model", [code, *rest]
-    given += rest[:-1]
-    first = 2 if given[:1] == ["task"] else 1
-    return [*given[:first], "--tokenize", code, *given[first:]]
+    """The words of a call, in which `--tokenize` without the code of a language means "model"."""
+    words = list(words)
+    if "--tokenize" in words:
+        place = words.index("--tokenize") + 1
+        code = "".join(words[place : place + 1])
+        if not _LANGUAGE.fullmatch(code) or os.path.exists(code):
+            words.insert(place, "model")
+    return words
 
 
 class WrongCallError(ValueError):

@@ -22,11 +22,10 @@ def _texts():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("embed small-en --tokenize a.txt b.hdf5", "embed --tokenize model small-en a.txt b.hdf5"),
-        ("embed small-en a.txt b.npy --tokenize", "embed --tokenize model small-en a.txt b.npy"),
-        ("score m --tokenize ko-morph text.txt", "score --tokenize ko-morph m text.txt"),
+        ("embed small-en --tokenize a.txt b.hdf5", "embed small-en --tokenize model a.txt b.hdf5"),
+        ("embed small-en a.txt b.npy --tokenize", "embed small-en a.txt b.npy --tokenize model"),
+        ("score m --tokenize ko-morph text.txt", "score m --tokenize ko-morph text.txt"),
         ("score --tokenize=en", "score --tokenize=en"),
-        ("task predict a b c --tokenize", "task predict --tokenize model a b c"),
     ],
 )
 def test_without_the_code_of_a_language_the_tokenizer_is_that_of_the_model(given, words):
