@@ -148,7 +148,7 @@ STUDIES = {
             "epochs": 8,
             "patience": 3,
         },
-        metrics=("f1",),
+        metrics=("f1", "end_to_end", "predicates"),
         paper=17.2,
         shares=(0.01, 0.05, 0.25),
         ablations={name: _PLACEMENTS[name] for name in ("both", "output")} | _MIXES,
@@ -171,12 +171,6 @@ STUDIES = {
         paper=9.8,
     ),
 }
-STUDIES["srl_sentences"] = Study(
-    "semantic roles of plain sentences, EWT",
-    STUDIES["srl"].settings,
-    metrics=("end_to_end", "predicates"),
-    inputs=("with",),
-)
 # An epoch of a small share has few steps.
 EPOCHS = {
     "squad": {0.25: (40, 8)},
