@@ -1,5 +1,6 @@
 """The configuration of a biLM: dataclasses, `options.json`, and presets."""
 
+import codecs
 import json
 import os
 from collections.abc import Mapping
@@ -234,6 +235,7 @@ class BiLMConfig:
             place, content = "", json.dumps(options)
         else:
             place, content = f"{os.fspath(options)}: ", Path(options).read_bytes()
+            content = content.removeprefix(codecs.BOM_UTF8)
         try:
             return _FORMAT.validate_json(content)
         except pydantic.ValidationError as error:

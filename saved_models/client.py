@@ -39,9 +39,12 @@ class ServerError(grpc.RpcError):
     """The server is unreachable, has rejected the request, failed, or exceeded the timeout."""
 
     def __init__(self, code: grpc.StatusCode, details: str):
-        super().__init__(f"{code.name}: {details}")
+        super().__init__(code, details)  # from which `pickle` makes it again
         self._code = code
         self._details = details
+
+    def __str__(self) -> str:
+        return f"{self._code.name}: {self._details}"
 
     def code(self) -> grpc.StatusCode:
         """Returns the status code, such as `grpc.StatusCode.NOT_FOUND` for an unknown model."""

@@ -70,6 +70,8 @@ def test_options_round_trip_through_json(config, keys, tmp_path):
     path = tmp_path / "options.json"
     path.write_text(json.dumps(config.to_options()))
     assert BiLMConfig.from_options(path) == BiLMConfig.from_options(str(path)) == config
+    path.write_text(json.dumps(config.to_options()), encoding="utf-8-sig")  # Windows editors
+    assert BiLMConfig.from_options(path) == config
     assert config.to_options().keys() == keys | {"lstm"}
 
 

@@ -100,7 +100,7 @@ def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return dict(json.loads(path.read_text(encoding="utf-8-sig")))
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a JSON object: {error}") from None
 

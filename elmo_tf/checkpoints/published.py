@@ -22,6 +22,7 @@ from elmo_tf.checkpoints.formats import (
     matches,
     newest,
 )
+from elmo_tf.checkpoints.manylangs import ENCODER_FILE, TOKEN_EMBEDDER_FILE
 from elmo_tf.checkpoints.weight_files import (
     FORMATS,
     WEIGHT_PATTERNS,
@@ -156,7 +157,7 @@ def save_bilm(
             implementations may not read float16.
 
     Raises:
-        OSError: the files cannot be written.
+        OSError: the files cannot be written, or the directory holds another checkpoint.
         ValueError: unknown `format` or `dtype`, a weight is out of its range, or the biLM has
             quantized or LoRA weights.
         ImportError: the package safetensors is not installed.
@@ -172,6 +173,11 @@ def save_bilm(
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
     refuse_adapted(bilm)
     directory = Path(directory)
+    others = matches(directory, [_OPTIONS, *WEIGHT_PATTERNS, ENCODER_FILE, TOKEN_EMBEDDER_FILE])
+    if others := [file.name for file in others if file.name not in FILES]:
+        raise FileExistsError(
+            f"{directory} holds another checkpoint, which would be loaded: {', '.join(others)}."
+        )
     variables = variables_by_path(bilm)
     _write(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype, format)
     if bilm.config.char_cnn is None:

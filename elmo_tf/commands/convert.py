@@ -62,7 +62,7 @@ def convert(
             if vocabulary is None:
                 logging.warning("The softmax needs its vocabulary: add %s.", VOCABULARY_FILE)
         else:
-            vocabulary = checkpoint.vocabulary()
+            vocabulary = bilm.vocabulary or checkpoint.vocabulary()
         if vocabulary is not None:
             vocabulary.save(Path(part, VOCABULARY_FILE))
     logging.info("Wrote %s.", target_dir)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from elmo_tf.commands.options import (
+    STDIN,
     Model,
     Precision,
     ResultFormat,
@@ -67,7 +68,7 @@ def neighbors(
     searched = text = search.distinct_sentences(checked_files(corpus), max_tokens, split)
     if sentence is not None:
         searched = {" ".join(each): (None, None) for each in token_sentences([sentence], split)}
-    uses = [search.occurrences_of(word, searched) for word in words]
+    uses = [search.occurrences_of("-" if w == STDIN else w, searched) for w in words]
     embedder = Embedder(model, precision=precision)
     if sentence is None:
         how = occurrences, max(layers)

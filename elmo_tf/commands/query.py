@@ -70,7 +70,7 @@ def query(
 
     with Client(address, model, timeout) as client, ThreadPoolExecutor() as pool:
         if sentences not in ((), (STDIN,)):
-            print_json(predict(list(prepared(sentences))))
+            print_json(predict(list(prepared("-" if s == STDIN else s for s in sentences))))
             return
 
         def ask(line: Any) -> dict[str, Any]:

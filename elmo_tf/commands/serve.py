@@ -10,7 +10,7 @@ from typing import Annotated
 
 from absl import logging
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
+from cyclopts.types import NonNegativeFloat, Port, PositiveInt
 
 from elmo_tf.commands.options import CHECKPOINT, print_json
 
@@ -26,8 +26,8 @@ def serve(
     /,
     *,
     name: str = "elmo",
-    port: NonNegativeInt = 8500,
-    rest_port: NonNegativeInt = 8501,
+    port: Port = 8500,
+    rest_port: Port = 8501,
     host: str = "127.0.0.1",
     allowed_hosts: tuple[str, ...] = (),
     grace: NonNegativeFloat = 30.0,

@@ -140,7 +140,8 @@ class CellRNN(keras.layers.Layer):
         num_x, num_a = self.cell.num_input_blocks, self.cell.num_state_blocks
         is_gru = self.cell_name == "gru"
         if is_gru:  # as Clark and Gardner 2018
-            of_x = of_a = keras.initializers.TruncatedNormal(stddev=0.05)
+            # One per kernel: a shared one would draw the same numbers for both.
+            of_x, of_a = (keras.initializers.TruncatedNormal(stddev=0.05) for _ in range(2))
         else:
             of_x, of_a = block_orthogonal(num_x), block_orthogonal(num_a)
         self.kernel = self.add_weight(

@@ -94,11 +94,12 @@ class SampledSoftmax(keras.layers.Layer):
 
         def log_expected(ids):  # log(1 - (1 - P(v))^n), for n draws
             miss = ops.log1p(-log_uniform_probability(ids, size))
-            return ops.log(-ops.expm1(ops.cast(num_draws, "float32") * miss))
+            expected = -ops.expm1(ops.cast(num_draws, "float32") * miss)
+            return self._for_loss(ops.log(expected))
 
         drawn = ops.maximum(sampled, 0)
         inputs = ops.cast(inputs, self.compute_dtype)
-        bias = take_entries(self.bias, drawn) - self._for_loss(log_expected(drawn))
+        bias = take_entries(self.bias, drawn) - log_expected(drawn)
         bias = ops.where(sampled < 0, -1e9, bias)
         log_partition = sampling_tf.log_partition(inputs, self._kernel_entries(drawn), bias)
         target_logits = self._target_logits(inputs, targets, log_expected)
@@ -111,7 +112,7 @@ class SampledSoftmax(keras.layers.Layer):
         sampled = _log_uniform(num_draws, size, seed)
 
         def log_expected(ids):  # the log expected count of `ids` in the draws
-            return ops.log(num_draws * log_uniform_probability(ids, size))
+            return self._for_loss(ops.log(num_draws * log_uniform_probability(ids, size)))
 
         inputs = ops.cast(inputs, self.compute_dtype)
         target_logits = self._target_logits(inputs, targets, log_expected)

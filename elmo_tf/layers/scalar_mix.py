@@ -151,5 +151,7 @@ class MeanOverTokens(keras.layers.Layer):
 
 def masked_mean(vectors: Any, mask: Any) -> Any:
     """The function of `MeanOverTokens`."""
-    real = ops.expand_dims(ops.cast(mask, vectors.dtype), -1)
-    return ops.sum(vectors * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1)
+    dtype = keras.backend.result_type(vectors.dtype, "float32")  # float16 cannot count to 3,000
+    real = ops.expand_dims(ops.cast(mask, dtype), -1)
+    total = ops.sum(ops.cast(vectors, dtype) * real, axis=1)
+    return ops.cast(total / ops.maximum(ops.sum(real, axis=1), 1), vectors.dtype)

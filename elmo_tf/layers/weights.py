@@ -36,6 +36,7 @@ def table_normal(stddev: float) -> Callable:
 
     def draw(shape: Any, dtype: Any = None) -> Any:
         # In a graph, intermediate results are freed early.
-        return tf.function(lambda: initializer(shape, dtype=dtype), autograph=False)()
+        graph = tf.function(lambda: initializer(shape, dtype=dtype), autograph=False)
+        return graph.get_concrete_function()()
 
     return draw

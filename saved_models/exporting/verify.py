@@ -21,7 +21,7 @@ EXAMPLES = (
     f"Zürich 서울 \N{GRINNING FACE} {'long' * 20} 3.14",
 )
 # Relative and absolute. In bfloat16, rounding depends on which operations TensorFlow fuses.
-TOLERANCES = {"float32": 1e-5, "bfloat16": 0.05}
+TOLERANCES = {"float64": 1e-5, "float32": 1e-5, "float16": 0.01, "bfloat16": 0.05}
 
 
 def verify(path: str | os.PathLike, exported: Exported) -> None:

@@ -52,9 +52,14 @@ def serve(
 
     Raises:
         OSError: the REST port is not available, or `directory` holds no version or checkpoint.
+        ValueError: a port is not between 0 and 65535, or `directory` is one version.
         RuntimeError: the gRPC port is not available.
         tf.errors.OpError, OSError: a version cannot be loaded, or its file is damaged.
     """
+    if not {port, rest_port} <= {*range(2**16)}:
+        raise ValueError(f"Ports must be between 0 and 65535. Received: {port}, {rest_port}")
+    if isinstance(allowed_hosts, str):
+        allowed_hosts = (allowed_hosts,)
     url_host = f"[{host}]" if ":" in host else host
     server = Server()
     try:
@@ -111,6 +116,8 @@ def _exported_versions(source: Source) -> Iterator[Path]:
     if isinstance(source, str | os.PathLike) and versions_in(Path(source)):
         yield Path(source)
         return
+    if isinstance(source, str | os.PathLike) and Path(source, "saved_model.pb").is_file():
+        raise ValueError(f"{source} is one version. Pass {Path(source).absolute().parent}.")
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
         with open_checkpoint(source) as checkpoint:
             logging.info("%s is a checkpoint: exporting it first, which takes a while.", source)

@@ -61,6 +61,15 @@ def test_the_newest_weights_are_loaded_if_both_formats_exist(bilm, tmp_path):
         assert model_digest(load_bilm(tmp_path)) == model_digest(other)
 
 
+@pytest.mark.parametrize("other", ["elmo_options.json", "model.hdf5", "encoder.pkl"])
+def test_a_directory_of_another_checkpoint_is_refused(bilm, tmp_path, other):
+    """The other one would be loaded, or none of the two."""
+    (tmp_path / other).touch()
+    with pytest.raises(FileExistsError, match=f"another checkpoint.*: {other}"):
+        save_bilm(bilm, tmp_path)
+    assert os.listdir(tmp_path) == [other]
+
+
 def test_unknown_formats_and_values_beyond_the_range_are_refused(tmp_path, fresh_bilm):
     bilm = fresh_bilm()
     projection = bilm.token_encoder.projection

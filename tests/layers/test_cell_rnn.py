@@ -37,6 +37,12 @@ def test_outputs_equal_the_reference(cell, go_backwards):
         assert not outputs[row, length:].any()
 
 
+def test_the_kernels_of_a_gru_begin_with_different_numbers():
+    layer = CellRNN(UNITS, "gru")
+    layer.build((None, None, UNITS))
+    assert not np.isin(layer.kernel, layer.recurrent_kernel).any()
+
+
 def test_masked_tokens_change_no_gradient():
     layer = new_layer("coupled_lstm", dropout=0.4, learn_initial_state=True, go_backwards=True)
 

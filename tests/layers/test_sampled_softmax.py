@@ -112,6 +112,13 @@ def test_other_backends_sample_with_replacement(monkeypatch):
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
 
 
+def test_a_layer_of_float64_samples():
+    inputs, targets = batch()
+    loss = layer_of(4, dtype="float64")(inputs, targets, seed=[3, 4])
+    assert loss.dtype == "float64"
+    np.testing.assert_allclose(loss, layer_of(4)(inputs, targets, seed=[3, 4]), rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
 def test_the_loss_in_mixed_precision_is_float32_and_close(dtype, num_sampled):

@@ -65,3 +65,5 @@ def test_the_mean_is_over_real_tokens_and_zero_without_any():
     expected = [vectors[0, :3].mean(axis=0), np.zeros(4)]
     np.testing.assert_allclose(means, expected, atol=1e-6)
     np.testing.assert_allclose(MeanOverTokens()(vectors), vectors.mean(axis=1), atol=1e-6)
+    many = np.full((1, 3000, 1), 50, np.float16)
+    assert MeanOverTokens(dtype="float16")(many) == 50

@@ -1,5 +1,7 @@
 """Addresses and options of a client, and its answers."""
 
+import pickle
+
 import grpc
 import numpy as np
 import pytest
@@ -56,8 +58,10 @@ def test_a_channel_of_the_caller_stays_open(address):
     with grpc.insecure_channel(address, channel_options(retries=0)) as channel:
         with Client(channel) as client:
             assert client.predict(["a"])["elmo"][0, 0, 0] == 100
-        with pytest.raises(ServerError, match="NOT_FOUND"):
+        with pytest.raises(ServerError, match="NOT_FOUND") as caught:
             Client(channel, "bert").predict(["a"])
+    copy = pickle.loads(pickle.dumps(caught.value))  # from a process of a pool
+    assert (copy.code(), str(copy)) == (caught.value.code(), str(caught.value))
 
 
 BAD_ADDRESS = "must be host:port .*localhost:8500, .*a gRPC channel.* '{}'. For REST.*client.md"

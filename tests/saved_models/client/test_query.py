@@ -16,8 +16,8 @@ def test_sentences_in_the_arguments_are_answered_in_one_object(command, stdout_o
     assert answer["default"] == [[300, 600, 900, 1200, 1500, 1800], [0] * 6]
     command("query", address, "a cat.")
     assert "1 that look like raw text, such as 'cat.'" in caplog.text
-    text = command("query", address, "größer ja", "--signature", "split", "--output", "tokens")[1]
-    assert json.loads(text) == {"tokens": [["größer", "ja"]]}
+    text = command("query", address, "größer ja", "-", "--signature=split", "--output=tokens")[1]
+    assert json.loads(text) == {"tokens": [["größer", "ja"], ["-", ""]]}
 
 
 def test_raw_text_is_tokenized_by_the_command_or_the_server(command, server, stdin):

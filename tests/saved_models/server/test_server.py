@@ -95,6 +95,14 @@ def test_a_busy_port_is_an_error_that_names_it(model_directory, server):
     assert_free(other)
 
 
+def test_impossible_ports_and_the_directory_of_one_version_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"between 0 and 65535\. Received: 70000, 0"):
+        serve(tmp_path, port=70_000, rest_port=0)  # gRPC would take 4464
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(ValueError, match=f"is one version. Pass {tmp_path.parent}."):
+        serve(tmp_path, port=0, rest_port=0)
+
+
 def test_stopping_frees_the_ports_and_may_be_repeated(model_directory):
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     server = serve(model_directory, port=0, rest_port=0)
@@ -211,6 +219,9 @@ def test_only_names_of_the_server_and_addresses_are_allowed_as_host(model_direct
         for host in (*refused, "elmo-org", "example.org"):
             status, _, text = send(server, "GET", "/v1/models/elmo", headers={"Host": host})
             assert_bad((status, json.loads(text)), f"The host {host} is not allowed", 403)
+    with serving(model_directory, allowed_hosts="elmo.org") as (server, _):
+        hosts = {"Host": "elmo.org"}, {"Host": "e"}
+        assert [send(server, "GET", "/", headers=host)[0] for host in hosts] == [200, 403]
 
 
 def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directory, slow_runs):
