@@ -7,6 +7,7 @@ the help. They import TensorFlow when they run, so that `--help` is quick.
 import importlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -68,6 +69,7 @@ DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 def run() -> None:
     """Entry point of the console script."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes temporary files
     sys.exit(main(sys.argv[1:]))
 
 

@@ -138,14 +138,12 @@ def _queries(
     Of several sentences of raw text, those without such a position are left out.
     """
     from elmo_tf.text.counting import reported_lines
-    from elmo_tf.text.tokenizers import token_sentences
 
     for sentence in sentences:
         for line in reported_lines([sys.stdin.buffer]) if sentence == STDIN else [sentence]:
             found = [*_marked(line, tokenizer)]
             if positions:
-                split = token_sentences([line], tokenizer)
-                found = [(tokens, positions if tokens else ()) for tokens in split]
+                found = [(tokens, positions if tokens else ()) for tokens, _ in found]
             elif line.strip() and not any(places for _, places in found):
                 raise WrongCallError(
                     f"mark a token of {line.strip()!r} as **token**, or name its position "

@@ -25,7 +25,8 @@ def with_tokenizer(words: Sequence[str]) -> list[str]:
     if "--tokenize" in words:
         place = words.index("--tokenize") + 1
         code = "".join(words[place : place + 1])
-        if not _LANGUAGE.fullmatch(code) or os.path.exists(code):
+        is_path = len(code) == 3 and os.path.exists(code)  # such as ner, which is no language
+        if is_path or not _LANGUAGE.fullmatch(code):
             words.insert(place, "model")
     return words
 

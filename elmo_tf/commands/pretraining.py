@@ -45,8 +45,7 @@ def vocab(
     vocabulary = Vocabulary.of_counts(text.types, min_count, max_size)
     vocabulary.save(output)
     paths = (source for source in sources if isinstance(source, str | os.PathLike))
-    if tokenizer := tokenizer or recorded_tokenizer(paths):
-        record_tokenizer(output, tokenizer)
+    record_tokenizer(output, tokenizer or recorded_tokenizer(paths))
     logging.info("%s holds %d tokens.", output, len(vocabulary))
 
 

@@ -37,6 +37,7 @@ def tokenize(
     from elmo_tf.processors import num_cores
     from elmo_tf.text.batches import read_ahead
     from elmo_tf.text.counting import reported_lines
+    from elmo_tf.text.reading import open_output
     from elmo_tf.text.tokenizers import record_tokenizer
 
     refuse_file(output, overwrite)
@@ -46,10 +47,12 @@ def tokenize(
     counts: collections.Counter[str] = collections.Counter()
     with (
         atomic_file(output, overwrite) as part,
-        open(part, "wb") as file,
+        open_output(part) as file,
         progress(None, "tokenizing", "tokens") as meter,
     ):
         for text, found in _tokenized(language, parts, num_cores()):
+            if not counts["sentences"] and text.startswith(b">"):
+                file.write(b" ")  # else it would look like FASTA
             file.write(text)
             counts.update(found)
             meter.update(found["tokens"])

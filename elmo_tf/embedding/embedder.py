@@ -199,7 +199,8 @@ class Embedder:
         It is 0 for sentences without tokens, and for `layers="all"` that of all layers.
 
         Args:
-            a, b: sentences, see `encode`, or their vectors, float (n, …). A `str` is one row.
+            a, b: sentences, see `encode`, or their vectors, float (n, …). A `str`, or its vector,
+                is one row.
 
         Example:
             >>> embedder.similarity("I like it .", ["You like it .", "The bank ."]).shape
@@ -211,6 +212,8 @@ class Embedder:
         """The vectors of sentences, scaled to length 1, float32 (sentence, feature)."""
         if not isinstance(items, np.ndarray) or items.dtype.kind != "f":
             items = self.encode([items] if isinstance(items, str | bytes) else items)
+        if items.ndim == 1 or (not self._averages and items.shape == self.array_shape("mean")):
+            items = items[np.newaxis]
         return unit_vectors(items.reshape(len(items), math.prod(items.shape[1:])))
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:

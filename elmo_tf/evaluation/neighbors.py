@@ -166,7 +166,7 @@ def nearest_tokens(
             units = unit_vectors(np.concatenate([array[layers] for _, array in block], axis=1))
             for query, own, of_query in zip(queries, vectors, best, strict=True):
                 is_other = np.array([one.token != query.token for one in near])
-                is_outside = np.array([one.tokens != query.tokens for one in near])
+                is_outside = np.array([one.tokens != list(query.tokens) for one in near])
                 is_wanted = {"any": True, "same": ~is_other, "other": is_other}[words]
                 for layer, unit, vector in zip(layers, units, own, strict=True):
                     is_allowed = is_outside & is_wanted & (is_other if layer == 0 else True)

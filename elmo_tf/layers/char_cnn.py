@@ -144,7 +144,7 @@ def cut_characters(char_ids, max_width: int, pad: int = NUM_CHARACTERS):
     """
     limit = ops.shape(char_ids)[1]
     used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, pad))
-    longest = ops.max(ops.where(used, ops.arange(1, limit + 1), 0), initial=0)
+    longest = ops.max(ops.where(used, ops.arange(1, limit + 1, dtype="int32"), 0), initial=0)
     # Rounded to few distinct widths: TensorFlow keeps memory for every shape it has seen.
     keep = ops.minimum((longest + max_width + 3) // 4 * 4, limit)
     return char_ids[:, :keep]

@@ -243,7 +243,7 @@ class CutToLengths(keras.layers.Layer):
 
     def call(self, inputs, lengths):
         inputs, lengths = checked_inputs(inputs, lengths)
-        real = ops.arange(ops.shape(inputs)[1]) < lengths[:, None]
+        real = ops.arange(ops.shape(inputs)[1], dtype="int32") < lengths[:, None]
         if inputs.dtype == tf.string:
             return tf.where(real, inputs, "")
         return ops.where(ops.expand_dims(real, 2) if len(inputs.shape) == 3 else real, inputs, 0)

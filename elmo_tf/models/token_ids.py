@@ -162,7 +162,7 @@ def distinct_ids(
 def distinct_rows(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The distinct rows of ids, int (row, …), and the index of each row among them, int (row,)."""
     if is_portable() or keras.config.backend() != "tensorflow":
-        return ids, ops.arange(ops.shape(ids)[0])
+        return ids, ops.arange(ops.shape(ids)[0], dtype="int32")
     with tf.device("CPU:0"):  # GPUs have no kernel for more than one axis
         unique = tf.raw_ops.UniqueV2(x=ids, axis=[0])
     return tf.ensure_shape(unique.y, (None, *ids.shape[1:])), unique.idx
@@ -174,7 +174,7 @@ def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
     `index`: int (batch, token), see `distinct_ids`. Returns int (batch, token + 2) and its mask.
     """
     index = ops.pad(index, [[0, 0], [1, 1]], constant_values=_BOS_INDEX)  # (batch, token + 2)
-    position = ops.arange(ops.shape(index)[1])
+    position = ops.arange(ops.shape(index)[1], dtype="int32")
     end = lengths[:, None] + 1
     index = ops.where(position == end, _EOS_INDEX, index)
     mask = position <= end

@@ -294,7 +294,7 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
             "`lengths` must be between 0 and the number of token positions, one number per row",
             *(lengths, limit),
         )
-    is_within = ops.arange(limit) < lengths[:, None]  # (batch, token)
+    is_within = ops.arange(limit, dtype="int32") < lengths[:, None]  # (batch, token)
     has_hole = ops.any(ops.logical_and(is_within, ops.logical_not(real)), axis=-1)
     return checked(
         lengths,

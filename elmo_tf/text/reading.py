@@ -141,6 +141,11 @@ def fasta_records(
         warn_once(message, "%s They are skipped.", message)
 
 
+def open_output(path: str | os.PathLike) -> BinaryIO:
+    """Opens a text file to write bytes, which are compressed if its name ends in `.gz`."""
+    return gzip.open(path, "wb") if is_compressed(path) else open(path, "wb")
+
+
 def is_compressed(path: str | os.PathLike) -> bool:
     """Whether a text file is compressed, by its name."""
     return os.fspath(path).lower().endswith(".gz")

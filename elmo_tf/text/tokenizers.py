@@ -126,7 +126,7 @@ _WORD = re.compile(
     rf"|\w[\w{_MARKS}]*|(\S)\1*[{_MARKS}]*"
 )
 # The end of a sentence: marks of Chinese and Japanese anywhere, others before whitespace.
-_END = re.compile(r"[。｡！？]+[」』”’）】》)\]\"']*|[.!?…؟।]+[”’)\]\"']*(?=\s|$)|\n")
+_END = re.compile(r"[。｡！？]+[」』”’）】》)\]\"']*|(?<![.!?…؟।])[.!?…؟।]+[”’)\]\"']*(?=\s|$)|\n")
 # Longer sentences are cut. Sudachi's limit is 49,149 bytes.
 _MAX_CHARACTERS = 10_000
 
@@ -244,17 +244,20 @@ def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
         TypeError: the tokenizer returns something else.
     """
     sentences = [list(sentence) for sentence in tokenizer(text)]
-    if not all(isinstance(token, Token) for token in itertools.chain(*sentences)):
+    if not all(isinstance(token, Token) and token.text for token in itertools.chain(*sentences)):
         raise TypeError(
-            "`tokenizer` must return a list of sentences, each a list of `Token(text, start, end)`."
-            f" Received: {sentences!r:.80}"
+            "`tokenizer` must return a list of sentences, each a list of `Token(text, start, end)`,"
+            f" none of them empty. Received: {sentences!r:.80}"
         )
     return list(filter(None, sentences))
 
 
-def record_tokenizer(file: str | os.PathLike, tokenizer: str) -> None:
+def record_tokenizer(file: str | os.PathLike, tokenizer: str | None) -> None:
     """Records the name of the tokenizer of a text or vocabulary, in a hidden file beside it."""
-    _record_of(file).write_text(f"{tokenizer}\n", encoding="utf-8")
+    if tokenizer is None:
+        _record_of(file).unlink(missing_ok=True)  # of a file that was replaced
+    else:
+        _record_of(file).write_text(f"{tokenizer}\n", encoding="utf-8")
 
 
 def recorded_tokenizer(files: Iterable[str | os.PathLike]) -> str | None:

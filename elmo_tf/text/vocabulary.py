@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.text.counting import count_text
-from elmo_tf.text.reading import decode, encode, read_lines
+from elmo_tf.text.reading import decode, encode, open_output, read_lines
 
 SPECIAL_TOKENS = BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN = "<S>", "</S>", "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
@@ -136,8 +136,8 @@ class Vocabulary(StringTable):
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes one token per line."""
-        with atomic_file(path) as part:
-            part.write_bytes(b"".join(encode(token) + b"\n" for token in self.tokens))
+        with atomic_file(path) as part, open_output(part) as file:
+            file.writelines(encode(token) + b"\n" for token in self.tokens)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tokens)

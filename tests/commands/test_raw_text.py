@@ -26,9 +26,13 @@ def _texts():
         ("embed small-en a.txt b.npy --tokenize", "embed small-en a.txt b.npy --tokenize model"),
         ("score m --tokenize ko-morph text.txt", "score m --tokenize ko-morph text.txt"),
         ("score --tokenize=en", "score --tokenize=en"),
+        ("score m --tokenize en", "score m --tokenize en"),
+        ("score --tokenize run a.txt", "score --tokenize model run a.txt"),
     ],
 )
 def test_without_the_code_of_a_language_the_tokenizer_is_that_of_the_model(given, words):
+    for folder in ("en", "run"):  # only the second one is no code of a language
+        Path(folder).mkdir()
     assert with_tokenizer(given.split()) == words.split()
 
 

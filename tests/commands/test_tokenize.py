@@ -1,10 +1,16 @@
 """The command `elmo-tf tokenize`."""
 
+import gzip
+import os
+import subprocess
+import sys
+import time
 import unicodedata
 from pathlib import Path
 
 import pytest
 
+from elmo_tf import Vocabulary
 from elmo_tf.text.tokenizers import recorded_tokenizer
 
 pytest.importorskip("spacy")
@@ -31,6 +37,31 @@ def test_tokenize_writes_one_sentence_per_line(command, caplog):
     assert recorded_tokenizer(["vocab.txt", "raw.txt"]) == "de-own"
     assert recorded_tokenizer(["vocab.txt", "text.txt"]) is None
     assert "The tokenizers of the texts differ: ['de', 'de-own']" in caplog.text
+
+
+def test_compressed_outputs_and_a_first_quotation_can_be_read(command):
+    Path("raw.txt").write_text(" > quoted\n")
+    tokens, vocabulary = "text.txt.gz", "vocab.txt.gz"
+    assert command("tokenize", "raw.txt", "--language", "xx", "--output", tokens)[0] == 0
+    assert command("vocab", tokens, "--output", vocabulary)[0] == 0
+    assert gzip.decompress(Path(tokens).read_bytes()) == b" > quoted\n"
+    assert Vocabulary.load(vocabulary).tokens[3:] == (">", "quoted")
+    assert recorded_tokenizer([vocabulary]) == "xx"
+    Path("raw.txt").write_text("no record")
+    assert command("vocab", "raw.txt", "--output", vocabulary, "--overwrite")[0] == 0
+    assert recorded_tokenizer([vocabulary]) is None
+
+
+def test_a_signal_leaves_no_files():
+    call = ("tokenize", "-", "--language", "xx", "--output", "text.txt")
+    call = [sys.executable, "-m", "elmo_tf.cli", *call]
+    with subprocess.Popen(call, stdin=subprocess.PIPE) as process:
+        while not os.listdir():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 143
+    assert os.listdir() == []
 
 
 def test_several_processes_keep_the_order_of_a_large_text(command, caplog):

@@ -149,7 +149,7 @@ def test_settings_of_a_job_contain_all_that_its_shards_depend_on(
     stop_after(1)
     for change, error in ((str.lower, KeyboardInterrupt), (str.upper, FileExistsError)):
         split = Embedder(
-            bilm, None, "float32", 8, lambda line, to=change: [[Token(to(line), 0, 1)]]
+            bilm, None, "float32", 8, lambda line, to=change: [[Token(to(line) or "-", 0, 1)]]
         )
         with pytest.raises(error):
             split.embed_file(text, tmp_path / "split.hdf5")

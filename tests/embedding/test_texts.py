@@ -88,9 +88,9 @@ def test_a_missing_tokenizer_and_one_that_returns_no_tokens_are_refused(bilm, tm
     with pytest.raises(ValueError, match="has no tokenizer"):
         Embedder(bilm).embed_texts(TEXTS)
     (tmp_path / "text.txt").write_text("a b")
-    for returned in (["a", "b"], [["a", "b"]], [Token("a", 0, 1)]):
+    for returned in (["a", "b"], [["a", "b"]], [Token("a", 0, 1)], [[Token("", 0, 0)]]):
         embedder = Embedder(bilm, tokenizer=lambda text, returned=returned: returned)
-        message = r"`tokenizer` must return .* `Token\(text, start, end\)`. Received: "
+        message = r"`tokenizer` must return .* `Token\(text, start, end\)`, none of them empty"
         with pytest.raises(TypeError, match=message):
             next(embedder.embed_texts(TEXTS))
         with pytest.raises(TypeError, match=message):

@@ -73,14 +73,14 @@ def expected(bilm):
 @pytest.mark.parametrize("words", ["any", "same", "other"])
 @pytest.mark.parametrize("sentence", [SENTENCES[6], "we play cards"])
 def test_the_nearest_token_of_each_sentence_is_found(embedder, text, expected, sentence, words):
-    queries = [Occurrence(sentence.split(), place) for place in (1, 2)]
+    queries = [Occurrence(tuple(sentence.split()), place) for place in (1, 2)]
 
     found = nearest_tokens(embedder, queries, text, top_n=4, words=words)
 
     for query, by_layer in zip(queries, found, strict=True):
         assert list(by_layer) == [1, 2]
         for layer, nearest in by_layer.items():
-            wanted = expected(query.tokens, query.position, layer, words)[:4]
+            wanted = expected(sentence.split(), query.position, layer, words)[:4]
             assert [(" ".join(one.tokens), one.position) for one in nearest] == [
                 (line, position) for _, line, position in wanted
             ]

@@ -75,6 +75,17 @@ def test_batches_without_tokens_have_a_masked_token(bilm, inputs, shape):
     assert not outputs["layers"].numpy().any()
 
 
+@pytest.mark.parametrize("floatx", ["float16", "float64"])
+def test_lengths_work_with_any_default_dtype_of_keras(floatx):
+    keras.config.set_floatx(floatx)  # `ops.arange` returns integers of the same size
+    try:
+        bilm = BiLM(BiLMConfig.preset("tiny"))
+        assert bilm([["a", "b"], ["c", "d"]], lengths=[2, 1])["mask"].numpy().tolist()[1] == [1, 0]
+        assert Elmo(bilm)(tf.constant(["a b", ""])).shape[:2] == (2, 2)
+    finally:
+        keras.config.set_floatx("float32")
+
+
 def test_rows_of_char_ids_may_be_narrower_than_those_of_the_model_and_than_its_filters():
     char_cnn = CharCNNConfig(((2, 3), (11, 5)), embedding_dim=5, num_highway=1, max_chars=MAX_CHARS)
     bilm = BiLM(BiLMConfig(char_cnn, LSTMConfig(dim=7, projection_dim=4)))
