@@ -103,8 +103,12 @@ class RunSettings:
         if isinstance(given, pydantic_core.ArgsKwargs):
             settings = dict(zip(fields, given.args, strict=False)) | (given.kwargs or {})
         path = Path(settings.get("workdir") or "", cls.RECORD)
-        if not settings.get("resume") or not settings.get("workdir") or not path.is_file():
+        if not settings.get("resume") or not settings.get("workdir"):
             return given
+        if not path.is_file():
+            if all(name in settings for name in fields if fields[name].is_required()):
+                return given
+            raise ValueError(f"There is no run to resume in {path.parent}: it has no {cls.RECORD}.")
         recorded = read_record(path)["settings"]
         recorded = cls.ABSENT | {name: recorded[name] for name in recorded if name in fields}
         for first, second in cls.EXCLUSIVE:

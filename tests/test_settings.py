@@ -67,8 +67,9 @@ def test_settings_are_frozen_dataclasses_of_paths_lists_and_numbers():
 
 def test_a_resumed_run_has_the_settings_of_its_record_unless_others_are_given(tmp_path):
     record = {"files": ["x"], "steps": 3, "rate": 0.25, "removed_since": 1}
-    with pytest.raises(ValueError, match="`files` is missing"):
+    with pytest.raises(ValueError, match=f"no run to resume in {tmp_path}: it has no record.json"):
         Settings(workdir=tmp_path, resume=True)
+    assert Settings("x", tmp_path, resume=True).steps is None
     (tmp_path / "record.json").write_text(json.dumps({"settings": record}))
     resumed = Settings(workdir=tmp_path, resume=True)
     assert (resumed.files, resumed.steps, resumed.rate) == (("x",), 3, 0.25)

@@ -133,6 +133,7 @@ class PretrainConfig(RunSettings):
         *("corpus", "workdir", "vocab", "input_format", "valid", "preset", "start_from"),
         *("word_input", "tie_softmax", "forward_only", "recipe", "steps", "epochs"),
         *("num_sampled", "eval_every", "save_every", "new_corpus", "resume", "overwrite"),
+        "precision",  # processors differ; weights and saved states are float32
     )
 
     corpus: Annotated[Texts, pydantic.Field(min_length=1)]

@@ -1,6 +1,5 @@
 """One label per pair of sentences: JSON lines or tables ─► labeled pairs ─► ESIM."""
 
-import json
 import os
 import re
 import sys
@@ -11,6 +10,7 @@ import keras
 from absl import logging
 from keras import layers, ops
 
+from elmo_tf.files import json_text
 from elmo_tf.layers.scalar_mix import masked_mean
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.classification import NO_LABEL, unescaped
@@ -141,7 +141,7 @@ class Entailment(Task):
     def lines(self, examples, predicted):
         for pair, label in zip(examples, predicted, strict=True):
             row = {"sentence1": " ".join(pair.premise), "sentence2": " ".join(pair.hypothesis)}
-            yield json.dumps({**row, "label": label}, ensure_ascii=False)
+            yield json_text({**row, "label": label})
 
 
 def read_pairs(

@@ -209,7 +209,10 @@ class LabelModel(TaskModel):
             ids = self._label_table.table.lookup(y)
             ids = tf.where((ids == _UNKNOWN) & (y == ""), tf.cast(NO_TAG, ids.dtype), ids)
         ids, first, last = tf.cast(ids, tf.int32), self.lowest_target, len(self.labels) - 1
-        wrong = tf.boolean_mask(y, (ids < first) | (ids > last))[:1]
+        is_wrong = (ids < first) | (ids > last)
+        if y.dtype.is_floating:
+            is_wrong |= tf.cast(ids, y.dtype) != y
+        wrong = tf.boolean_mask(y, is_wrong)[:1]
         message = f"`y` must be labels, or indices {first} to {last}, of {', '.join(self.labels)}"
         message += ". Received"
         return checked(ids, tf.size(wrong) == 0, message, wrong)

@@ -226,6 +226,8 @@ class TextModel(keras.Model, abc.ABC):
         self, x=None, y=None, *args, class_weight=None, sample_weight=None, shuffle=True, **kwargs
     ):
         x, y, sample_weight = self._ready(x, y, sample_weight)
+        if class_weight and isinstance(x, tf.data.Dataset):
+            x = x.map(lambda inputs, y, *weights: (inputs, self.targets(y), *weights))
         if (validation_data := kwargs.get("validation_data")) is not None:
             kwargs["validation_data"] = self._ready(
                 *keras.utils.unpack_x_y_sample_weight(validation_data)

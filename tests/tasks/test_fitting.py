@@ -86,16 +86,21 @@ def test_lists_are_trained_on_as_users_of_keras_expect():
     split = model.fit(SENTENCES, y, validation_split=0.25, verbose=0).history
     by_label = model.fit(SENTENCES, y, class_weight={"bad": 0.5, "good": 2}, verbose=0).history
     balanced = model.fit(SENTENCES, y, class_weight="balanced", verbose=0).history
+    batches = tf.data.Dataset.from_tensor_slices((SENTENCES, y)).batch(4)
+    of_dataset = model.fit(batches, class_weight={"bad": 0.5, "good": 2}, verbose=0).history
 
     np.testing.assert_allclose(split["loss"], [losses[:3].mean()], rtol=1e-5)
     np.testing.assert_allclose(split["val_loss"], [losses[3]], rtol=1e-5)
-    np.testing.assert_allclose(by_label["loss"], [np.mean(losses * [0.5, 2, 2, 2])], rtol=1e-5)
+    for found in (by_label, of_dataset):
+        np.testing.assert_allclose(found["loss"], [np.mean(losses * [0.5, 2, 2, 2])], rtol=1e-5)
     weights = compute_sample_weight("balanced", y)
     np.testing.assert_allclose(balanced["loss"], [np.mean(losses * weights)], rtol=1e-5)
     with pytest.raises(ValueError, match="must be a dict of labels, or with arrays 'balanced'"):
         model.fit(SENTENCES, y, class_weight="equal", verbose=0)
     with pytest.raises(TypeError, match=r"not a table. Pass one column"):
         model.fit(frame, y, verbose=0)
+    with pytest.raises(ValueError, match="must be labels, or indices 0 to 1"):
+        model.fit(SENTENCES, [0.9, 0.0, 1.0, 1.0], verbose=0)
     with pytest.raises(ValueError, match="has no label 'fair'"):
         model.fit(SENTENCES, y, class_weight={"fair": 2}, verbose=0)
     model = new_model("tagger")

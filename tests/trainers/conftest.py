@@ -35,10 +35,13 @@ def replace_losses():
         states = tf.nest.map_structure(tf.identity, self.states)
         text = tf.cast(tf.strings.to_hash_bucket_fast(inputs, 97), tf.float32) / 97
         size = tf.add_n([tf.reduce_mean(tf.square(weight)) for weight in self.trainable])
-        carried = tf.add_n([tf.reduce_mean(state) for state in tf.nest.flatten(states)])
+        # States are bfloat16 in mixed precision.
+        values = [tf.cast(state, tf.float32) for state in tf.nest.flatten(states)]
+        carried = tf.add_n(list(map(tf.reduce_mean, values)))
         noise = tf.random.stateless_uniform([2], seed)
         means = tf.reduce_mean(text, axis=(1, 2))  # (direction,)
-        new = tf.nest.map_structure(lambda state: state / 2 + tf.reduce_mean(text), states)
+        mean = tf.reduce_mean(text)
+        new = tf.nest.map_structure(lambda state: state / 2 + tf.cast(mean, state.dtype), states)
         return size * (1 + means) + carried + noise, new
 
     @contextlib.contextmanager

@@ -137,6 +137,14 @@ def test_a_run_goes_on_with_a_new_corpus_which_it_reads_from_the_beginning(
         assert read_log(copy) == whole.log
 
 
+def test_a_run_goes_on_in_the_precision_of_another_processor(settings, interrupted, monkeypatch):
+    monkeypatch.setattr("elmo_tf.trainers.pretraining.usable_precision", lambda given: given)
+    config = PretrainConfig(
+        **settings, workdir=interrupted, precision="mixed_bfloat16", resume=True
+    )
+    assert pretrain(config)["settings"]["precision"] == "mixed_bfloat16"
+
+
 def test_a_damaged_save_is_an_error(settings, interrupted):
     (data,) = (interrupted / "state").glob("*/weights.data-*")
     data.write_bytes(data.read_bytes()[:100])

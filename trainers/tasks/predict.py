@@ -3,12 +3,13 @@
 import collections
 import contextlib
 import functools
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.files import atomic_file, refuse_file
+from absl import logging
+
+from elmo_tf.files import atomic_file, json_text, refuse_file
 from elmo_tf.logs import progress
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
@@ -130,6 +131,11 @@ def predict_task(
     if model.tokenizer is None:
         texts = (text for example in examples for text in task.texts(example))
         collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
+    if config.task in ("ner", "pos") and (format or format_of(input)) == "text":
+        ends = {example.tokens[-1] for example in examples if example.tokens}
+        if ends <= {*model.labels} and any(map(str.isalpha, ends)):
+            message = "All lines of %s end in labels. Columns need --input-format conll (format=)."
+            logging.warning(message, input)
     if config.task == "srl":
         examples = _with_found_predicates(workdirs, model, examples)
     lines = None
@@ -175,7 +181,7 @@ def _lines_with_probabilities(
         texts = dict(zip(names, map(" ".join, task.texts(example)), strict=True))
         probabilities = dict(zip(model.labels, row.tolist(), strict=True))
         labels = {"label": model.labels[row.argmax()], "probabilities": probabilities}
-        lines.append(json.dumps(texts | labels, ensure_ascii=False))
+        lines.append(json_text(texts | labels))
     return lines
 
 

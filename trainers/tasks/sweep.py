@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from absl import logging
 
+from elmo_tf.compat import release_reductions
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.registry import TASKS
 from elmo_tf.trainers.tasks.training import train_model, with_tokenizer_code
@@ -64,7 +65,8 @@ def sweep_task(
             "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
         }
         runs.append(run)
-        keras.utils.clear_session()  # frees the previous model
+        release_reductions()  # frees the previous model, together with the next line
+        keras.utils.clear_session()
     return {
         "metric": task.metric_of(config),
         "settings": config.as_json(),

@@ -17,12 +17,14 @@ from elmo_tf.tasks.reading import (
     not_empty,
     table_rows,
 )
-from elmo_tf.tasks.task import Task
+from elmo_tf.tasks.task import Task, first_line
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.sentence_files import format_of
 
 NO_LABEL = "-"  # of unlabeled texts
 # An opening bracket and its label, a closing bracket, or a token.
 _PARTS_OF_TREE = re.compile(r"\(\s*([^\s()]+)?|(\))|([^\s()]+)")
+_TREE = re.compile(r"\(\s*[^\s()]+\s*\(")  # its beginning
 # The Penn Treebank escapes brackets.
 _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _POLARITIES = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
@@ -62,6 +64,12 @@ class Sentiment(Classification):
         phrases = config.phrases if known is None else None  # for training only
         return read_sentiment(path, phrases, config.binary, known)
 
+    def read_inputs(self, path, config, format=None, token_column=None):
+        name = format or ("table" if is_table(path) else format_of(path))
+        if name == "text" and _TREE.match(first_line(path)):
+            return [phrases[0]._replace(label=NO_LABEL) for _, phrases in read_trees(path)]
+        return super().read_inputs(path, config, format, token_column)
+
 
 def read_labeled(
     path: str | os.PathLike,
@@ -86,7 +94,7 @@ def read_labeled(
             labels are `-`. Defaults to True.
 
     Returns:
-        At least one example.
+        At least one example if they are labeled, whose texts are not empty.
 
     Raises:
         ValueError: the suffix is another, or the file is wrong. The message names the line.
@@ -103,13 +111,13 @@ def read_labeled(
     for line, row in table_rows(path, names, has_header):
         with naming_line(path, line):
             tokens = _cell(row, text_column).split()
-            if not tokens:
-                raise ValueError("the text is empty.")
             if is_labeled:
+                if not tokens:
+                    raise ValueError("the text is empty.")
                 label = " ".join(_cell(row, label_column).split())
                 check_label(label, known)
         texts.append(LabeledText(tokens, sys.intern(label)))
-    return not_empty(path, texts)
+    return not_empty(path, texts) if is_labeled else texts
 
 
 def _cell(row: dict[str | int, str], column: str | int) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from elmo_tf.files import json_text
 from elmo_tf.tasks.question_answering.model import BiDAF
 from elmo_tf.tasks.reading import labeled_lines
 from elmo_tf.tasks.scores import answer_scores
@@ -95,7 +96,7 @@ class QuestionAnswering(Task):
 
     def lines(self, examples, predicted):
         answers = {each.id: text for each, text in zip(examples, predicted, strict=True)}
-        yield json.dumps(answers, ensure_ascii=False)
+        yield json_text(answers)
 
 
 def tokens_with_offsets(text: str) -> list[Token]:

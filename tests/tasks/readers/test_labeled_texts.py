@@ -2,8 +2,14 @@ import json
 
 import pytest
 
-from elmo_tf.tasks.classification import LabeledText, read_labeled, read_sentiment, read_trees
-from elmo_tf.tasks.entailment import LabeledPair, read_pairs
+from elmo_tf.tasks.classification import (
+    LabeledText,
+    Sentiment,
+    read_labeled,
+    read_sentiment,
+    read_trees,
+)
+from elmo_tf.tasks.entailment import Entailment, LabeledPair, read_pairs
 
 TREE = r"(3 (2 (2 The) (1 -LRB-)) (4 (3 co-writer\/director) (2 2\*2)))"
 PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
@@ -29,6 +35,15 @@ def test_a_tree_has_all_its_phrases_the_whole_first(file):
         (2, "2*2", "2"),
         (3, "bad", "0"),
     ]
+
+
+def test_trees_and_text_without_labels_are_told_apart(file):
+    def read(*lines):
+        texts = Sentiment().read_inputs(file("in.txt", *lines), None)
+        return [" ".join(text.tokens) for text in texts]
+
+    assert read("", TREE, "(0 bad)") == ["The ( co-writer/director 2*2", "bad"]
+    assert read("(a) film", "") == ["(a) film", ""]
 
 
 def test_a_tree_may_be_as_deep_as_its_sentence_is_long(file):
@@ -73,6 +88,11 @@ def test_pairs_in_json_lines_have_the_tokens_of_their_parses_if_there_are_some(f
         ["A", "man", "(", "old", ")", "sleeps", "."],
         ["A", "man", "(old)", "sleeps."],
     ]
+
+
+def test_invalid_bytes_are_escaped_in_json_lines():
+    (line,) = Entailment().lines([LabeledPair(["\udcff"], ["b"], "x")], ["e"])
+    assert json.loads(line.encode())["sentence1"] == "\udcff"
 
 
 def test_pairs_are_read_from_columns(file):
@@ -135,6 +155,7 @@ def test_without_labels_the_column_of_the_text_is_enough(file):
     def tokens(path, *columns):
         return [text.tokens for text in read_labeled(path, *columns, is_labeled=False)]
 
-    assert tokens(file("a.csv", "id,text", "1,a b", "2,c")) == [["a", "b"], ["c"]]
+    assert tokens(file("a.csv", "id,text", "1,a b", "2,", "3,c")) == [["a", "b"], [], ["c"]]
+    assert tokens(file("a.csv", "id,text")) == []
     assert tokens(file("b.csv", "label,text", ",a b", "?,c")) == [["a", "b"], ["c"]]
     assert tokens(file("c.tsv", "x\ta b", "y\tc"), 2, 1) == [["a", "b"], ["c"]]

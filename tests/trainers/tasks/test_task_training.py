@@ -72,6 +72,7 @@ def test_columns_are_predicted_by_format_and_raw_text_is_reported(ner, tmp_path,
     assert out.read_text().startswith("Anna\t")
     assert predict_task(ner[0], tmp_path / "in.txt", out, overwrite=True) == 12
     assert "look like raw text" not in caplog.text
+    assert "in.txt end in labels. Columns need --input-format conll" in caplog.text
     (tmp_path / "raw.txt").write_text("Anna lives here.\n")
     assert predict_task(ner[0], tmp_path / "raw.txt", out, overwrite=True) == 1
     assert "1 that look like raw text, such as 'here.'" in caplog.text
