@@ -57,7 +57,8 @@ class PretrainConfig(RunSettings):
             decompressed.
         workdir: directory for all results; it becomes a checkpoint directory.
         vocab: vocabulary file, written by elmo-tf vocab; by default the 100,000 most frequent
-            tokens of the text, without those that occur once.
+            tokens of the text, without those that occur once; all tokens if fewer than 1,000
+            are distinct.
         input_format: format of the texts; fasta: protein sequences, a token per residue; by
             default chosen by the file name.
         valid: held-out text, in the format of the corpus; its perplexity is measured, and the best

@@ -175,12 +175,13 @@ class WordEmbedding(keras.layers.Layer):
     def from_texts(
         cls, texts: Iterable[Sequence[str]], dim: int, min_count: int = 2, **kwargs
     ) -> "WordEmbedding":
-        """A layer for the words of texts, lists of tokens, in order of decreasing count.
+        """A layer for the words of texts, in order of decreasing count.
 
         Args:
+            texts: lists of tokens.
+            dim, kwargs: see the layer.
             min_count: int >= 1. Smallest count of a word. Rarer words share one vector, which is
                 trained on them. Defaults to 2.
-            dim, kwargs: see the layer.
         """
         counts = word_counts(texts, kwargs.get("lowercase", False))
         words = [word for word, count in counts.most_common() if count >= min_count]
