@@ -70,6 +70,9 @@ class CharCNN(keras.layers.Layer):
         self.activation = activation
         self.num_characters = num_characters
         self.supports_masking = True
+        # XLA does not support the loop of `char_cnn_tf`.
+        is_loop = keras.config.backend() == "tensorflow" and self.num_features >= _MANY_FILTERS
+        self.supports_jit = not is_loop
 
     def build(self, input_shape):
         width = max(width for width, _ in self.filters)

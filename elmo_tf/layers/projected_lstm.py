@@ -158,7 +158,8 @@ class ProjectedLSTM(keras.layers.RNN):
         **kwargs,
     ):
         sizes = units, projection_dim, cell_clip, proj_clip
-        cell = ProjectedLSTMCell(*sizes, name="cell", dtype=kwargs.get("dtype"))
+        shared = {name: kwargs[name] for name in ("dtype", "trainable") if name in kwargs}
+        cell = ProjectedLSTMCell(*sizes, name="cell", **shared)
         kwargs.setdefault("zero_output_for_mask", True)
         super().__init__(cell, return_sequences=return_sequences, **kwargs)
 

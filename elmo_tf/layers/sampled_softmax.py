@@ -61,6 +61,7 @@ class SampledSoftmax(keras.layers.Layer):
         self.num_sampled = num_sampled
         self.seed = seed
         self._seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_jit = keras.config.backend() != "tensorflow"  # XLA supports no `tf.unique`
 
     def build(self, input_shape):
         self._build_kernel(input_shape[-1])

@@ -87,8 +87,9 @@ class Elmo(keras.layers.Layer):
         self.average = average
         self.bilm = bilm
         self.trainable_bilm = trainable_bilm
+        shared = {"dtype": self.dtype_policy, "trainable": self.trainable}
         self.mixes = [
-            ScalarMix(l2, layer_norm, average, dtype=self.dtype_policy, name=f"mix_{index}")
+            ScalarMix(l2, layer_norm, average, name=f"mix_{index}", **shared)
             for index in range(num_mixes)
         ]
         set_attributes(self, "mixes", self.mixes)

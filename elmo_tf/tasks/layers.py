@@ -97,7 +97,7 @@ class BiRNN(keras.layers.Layer):
         if cell != "lstm":
             options = {"cell": cell, "dropout": dropout, "learn_initial_state": learn_initial_state}
             rnn = CellRNN
-        options |= {"units": units, "dtype": self.dtype_policy}
+        options |= {"units": units, "dtype": self.dtype_policy, "trainable": self.trainable}
         self.forward = rnn(**options, name="forward")
         self.backward = rnn(**options, go_backwards=True, name="backward")
         self.supports_masking = True

@@ -294,9 +294,8 @@ class CharacterEmbedding(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.char_cnn = CharCNN(
-            filters, embedding_dim, activation, dtype=self.dtype_policy, name="char_cnn"
-        )
+        shared = {"dtype": self.dtype_policy, "trainable": self.trainable}
+        self.char_cnn = CharCNN(filters, embedding_dim, activation, name="char_cnn", **shared)
         self._max_width = max(width for width, _ in self.char_cnn.filters)
         self.max_chars = max_chars
         self.supports_jit = False  # strings

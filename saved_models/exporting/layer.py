@@ -58,7 +58,7 @@ class ExportedElmo(keras.layers.Layer):
     """
 
     def __init__(self, path: str | os.PathLike, trainable: bool = False, **kwargs):
-        super().__init__(trainable=trainable, **kwargs)
+        super().__init__(**kwargs)
         self.model_path = os.fspath(path)
         self.model = _load(Path(path))
         self.exported_weights = [  # Keras variables that share the memory of the model's
@@ -75,7 +75,11 @@ class ExportedElmo(keras.layers.Layer):
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self._cut = CutToLengths(name=f"{self.name}_cut")
         self.supports_masking = True
+        self.supports_jit = False  # XLA does not support strings
         self.built = True
+        self.trainable = trainable  # as an argument, it would not freeze the weights
+
+    compute_dtype = variable_dtype = property(lambda self: "string")  # see `Elmo`
 
     def __call__(self, inputs, lengths=None, **kwargs):
         inputs, row_lengths = checked_inputs(inputs, lengths)
@@ -100,7 +104,10 @@ class ExportedElmo(keras.layers.Layer):
         return vectors
 
     def compute_output_spec(self, inputs, training=False):
-        return keras.KerasTensor((*sentence_shape(inputs.shape), self._dim), dtype="float32")
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype="float32")
+
+    def compute_output_shape(self, input_shape):
+        return (*sentence_shape(input_shape), self._dim)
 
     def compute_mask(self, inputs, previous_mask=None):
         return self._mask_layer(inputs)

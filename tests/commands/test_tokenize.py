@@ -53,9 +53,8 @@ def test_compressed_outputs_and_a_first_quotation_can_be_read(command):
 
 
 def test_a_signal_leaves_no_files():
-    call = ("tokenize", "-", "--language", "xx", "--output", "text.txt")
-    call = [sys.executable, "-m", "elmo_tf.cli", *call]
-    with subprocess.Popen(call, stdin=subprocess.PIPE) as process:
+    call = "-m elmo_tf.cli tokenize - --language xx --output text.txt".split()
+    with subprocess.Popen([sys.executable, *call], stdin=subprocess.PIPE) as process:
         while not os.listdir():
             assert process.poll() is None
             time.sleep(0.05)

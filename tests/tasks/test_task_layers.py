@@ -4,8 +4,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import char_ids
-from elmo_tf.layers import CharCNN
+from elmo_tf.layers import CharCNN, ProjectedLSTM
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
+from elmo_tf.tasks.layers import BiRNN
 
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
 
@@ -93,3 +94,11 @@ def test_character_embeddings_match_the_char_cnn():
     np.testing.assert_allclose(vectors[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(vectors[1, 0], expected[1, 0], atol=1e-6)
     assert not vectors[1, 1:].any()
+
+
+@pytest.mark.parametrize("layer", [BiRNN(2), CharacterEmbedding(), ProjectedLSTM(3, 2)])
+def test_a_frozen_layer_stays_frozen_in_a_copy(layer):
+    layer.trainable = False
+    copy = type(layer).from_config(layer.get_config())
+    copy.build((None, None, 3))
+    assert keras.Sequential([copy]).trainable_weights == []

@@ -58,6 +58,12 @@ def test_a_frozen_layer_has_no_trainable_weight_and_passes_no_gradient(layer, bi
     assert layer.trainable_weights == []
     assert len(layer.weights) == len(bilm.weights) + 2
     assert layer.losses == []
+    model = keras.Sequential([layer, keras.layers.LSTM(2)])  # without an `Input`
+    model.compile("adam", "mse")
+    model.fit(tf.constant(SENTENCES), np.ones((4, 2)), verbose=0)
+    assert (len(model.trainable_weights), model.jit_compile) == (3, False)
+    documents = keras.Input((None, None), dtype="string")
+    assert keras.layers.TimeDistributed(layer)(documents).shape[1:] == (None, None, layer._dim)
     assert all(gradient is None for gradient in tape.gradient(loss, layer.weights))
 
 

@@ -2,14 +2,9 @@ import json
 
 import pytest
 
-from elmo_tf.tasks.classification import (
-    LabeledText,
-    Sentiment,
-    read_labeled,
-    read_sentiment,
-    read_trees,
-)
-from elmo_tf.tasks.entailment import Entailment, LabeledPair, read_pairs
+from elmo_tf.tasks.classification import LabeledText, read_labeled, read_sentiment, read_trees
+from elmo_tf.tasks.entailment import LabeledPair, read_pairs
+from elmo_tf.tasks.registry import TASKS
 
 TREE = r"(3 (2 (2 The) (1 -LRB-)) (4 (3 co-writer\/director) (2 2\*2)))"
 PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
@@ -39,7 +34,7 @@ def test_a_tree_has_all_its_phrases_the_whole_first(file):
 
 def test_trees_and_text_without_labels_are_told_apart(file):
     def read(*lines):
-        texts = Sentiment().read_inputs(file("in.txt", *lines), None)
+        texts = TASKS["sst"]().read_inputs(file("in.txt", *lines), None)
         return [" ".join(text.tokens) for text in texts]
 
     assert read("", TREE, "(0 bad)") == ["The ( co-writer/director 2*2", "bad"]
@@ -88,10 +83,7 @@ def test_pairs_in_json_lines_have_the_tokens_of_their_parses_if_there_are_some(f
         ["A", "man", "(", "old", ")", "sleeps", "."],
         ["A", "man", "(old)", "sleeps."],
     ]
-
-
-def test_invalid_bytes_are_escaped_in_json_lines():
-    (line,) = Entailment().lines([LabeledPair(["\udcff"], ["b"], "x")], ["e"])
+    (line,) = TASKS["snli"]().lines([LabeledPair(["\udcff"], ["b"], "x")], ["e"])
     assert json.loads(line.encode())["sentence1"] == "\udcff"
 
 
