@@ -53,7 +53,7 @@ def test_compressed_outputs_and_a_first_quotation_can_be_read(command):
 
 
 def test_a_signal_leaves_no_files():
-    call = "-m elmo_tf.cli tokenize - --language xx --output text.txt".split()
+    call = ["-m", "elmo_tf.cli", "tokenize", "-", "--language", "xx", "--output", "text.txt"]
     with subprocess.Popen([sys.executable, *call], stdin=subprocess.PIPE) as process:
         while not os.listdir():
             assert process.poll() is None

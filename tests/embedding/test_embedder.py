@@ -100,8 +100,7 @@ def test_similarity_is_the_cosine_of_each_pair(embedder_of, layers):
     np.testing.assert_allclose(found * np.outer(*norms), rows[0] @ rows[1].T, atol=1e-5)
     assert not found[1].any()
     np.testing.assert_allclose(embedder.similarity(embedder.encode(a), b), found, atol=1e-6)
-    one = embedder.similarity(embedder.encode(a[0]), b)
-    np.testing.assert_allclose(one, found[:1], atol=1e-6)
+    np.testing.assert_allclose(embedder.similarity(embedder.encode(a[0]), b), found[:1], atol=1e-6)
     np.testing.assert_allclose(embedder.similarity("a", embedder.encode(["a"])), [[1]], atol=1e-6)
     assert embedder.similarity([], b).shape == (0, 2)
 

@@ -137,11 +137,9 @@ def test_a_run_goes_on_with_a_new_corpus_which_it_reads_from_the_beginning(
         assert read_log(copy) == whole.log
 
 
-def test_a_run_goes_on_in_the_precision_of_another_processor(settings, interrupted, monkeypatch):
+def test_a_run_goes_on_in_the_precision_of_another_processor(interrupted, monkeypatch):
     monkeypatch.setattr("elmo_tf.trainers.pretraining.usable_precision", lambda given: given)
-    config = PretrainConfig(
-        **settings, workdir=interrupted, precision="mixed_bfloat16", resume=True
-    )
+    config = PretrainConfig(workdir=interrupted, precision="mixed_bfloat16", resume=True)
     assert pretrain(config)["settings"]["precision"] == "mixed_bfloat16"
 
 

@@ -220,8 +220,7 @@ def test_only_names_of_the_server_and_addresses_are_allowed_as_host(model_direct
             status, _, text = send(server, "GET", "/v1/models/elmo", headers={"Host": host})
             assert_bad((status, json.loads(text)), f"The host {host} is not allowed", 403)
     with serving(model_directory, allowed_hosts="elmo.org") as (server, _):
-        hosts = {"Host": "elmo.org"}, {"Host": "e"}
-        assert [send(server, "GET", "/", headers=host)[0] for host in hosts] == [200, 403]
+        assert send(server, "GET", "/", headers={"Host": "e"})[0] == 403
 
 
 def test_a_request_over_rest_whose_client_has_left_is_not_computed(model_directory, slow_runs):
