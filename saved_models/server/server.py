@@ -56,7 +56,7 @@ def serve(
         RuntimeError: the gRPC port is not available.
         tf.errors.OpError, OSError: a version cannot be loaded, or its file is damaged.
     """
-    if not {port, rest_port} <= {*range(2**16)}:
+    if not all(0 <= each < 2**16 for each in (port, rest_port)):
         raise ValueError(f"Ports must be between 0 and 65535. Received: {port}, {rest_port}")
     if isinstance(allowed_hosts, str):
         allowed_hosts = (allowed_hosts,)

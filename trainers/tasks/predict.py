@@ -131,7 +131,7 @@ def predict_task(
     if model.tokenizer is None:
         texts = (text for example in examples for text in task.texts(example))
         collections.deque(reported_sentences(texts, KnownText()), maxlen=0)
-    if config.task in ("ner", "pos") and (format or format_of(input)) == "text":
+    if config.task in ("ner", "pos") and format is None and format_of(input) == "text":
         ends = {example.tokens[-1] for example in examples if example.tokens}
         if ends <= {*model.labels} and any(map(str.isalpha, ends)):
             message = "All lines of %s end in labels. Columns need --input-format conll (format=)."

@@ -65,7 +65,7 @@ def sweep_task(
             "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
         }
         runs.append(run)
-        release_reductions()  # frees the previous model, together with the next line
+        release_reductions()  # the next line alone does not free the model
         keras.utils.clear_session()
     return {
         "metric": task.metric_of(config),
