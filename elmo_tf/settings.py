@@ -28,7 +28,7 @@ def _as_string(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _as_tuple(value: Any) -> Any:
+def as_tuple(value: Any) -> Any:
     """A single value as a tuple. None is empty."""
     return (value,) if isinstance(value, str | os.PathLike) else value or ()
 
@@ -41,7 +41,7 @@ Rate = Annotated[float, pydantic.Field(ge=0, lt=1)]
 # A string that is not empty; paths are accepted.
 Text = Annotated[str, pydantic.BeforeValidator(_as_string), pydantic.Field(min_length=1)]
 # One or several of them.
-Texts = Annotated[tuple[Text, ...], pydantic.BeforeValidator(_as_tuple)]
+Texts = Annotated[tuple[Text, ...], pydantic.BeforeValidator(as_tuple)]
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(pydantic.Field,))

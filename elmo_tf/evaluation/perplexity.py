@@ -12,6 +12,7 @@ from absl import logging
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.logs import progress
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.settings import as_tuple
 from elmo_tf.text.corpus import corpus_size, count_files, lines_read_once, warn_of_unknown
 from elmo_tf.text.windows import LMWindows
 
@@ -23,7 +24,7 @@ _LOGITS_IN_MEMORY = 2**25
 
 
 def perplexity(
-    model: LanguageModel, files: Sequence[str | os.PathLike], shown: bool = True
+    model: LanguageModel, files: str | os.PathLike | Sequence[str | os.PathLike], shown: bool = True
 ) -> dict[str, float | int]:
     """Computes the perplexity per token, the boundary at the end of each sentence included.
 
@@ -35,7 +36,7 @@ def perplexity(
 
     Args:
         model: a `LanguageModel`.
-        files: text files, one tokenized sentence per line, or FASTA by their names.
+        files: one or several text files, a tokenized sentence per line, or FASTA by their names.
         shown: whether to show progress.
 
     Returns:
@@ -50,7 +51,7 @@ def perplexity(
 
     Source: Peters et al. 2018; the evaluation script of the original.
     """
-    return Perplexity(model, files)(shown)
+    return Perplexity(model, as_tuple(files))(shown)
 
 
 class Perplexity:

@@ -104,7 +104,7 @@ def test_all_tokens_are_counted_with_several_batch_rows(
     assert result["tokens"] == NUM_TARGETS
     # All tokens but one have probability 0.
     model.softmax.bias.assign(np.eye(len(model.vocabulary))[0] * 10_000)
-    assert perplexity(model, [text])["forward"] == np.inf
+    assert perplexity(model, text)["forward"] == np.inf
 
 
 def test_if_a_row_is_stuck_all_rows_are_read_again_from_the_states_of_the_best_one(

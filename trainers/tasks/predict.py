@@ -11,6 +11,7 @@ from absl import logging
 
 from elmo_tf.files import atomic_file, json_text, refuse_file
 from elmo_tf.logs import progress
+from elmo_tf.settings import as_tuple
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
 from elmo_tf.tasks.scores import found_role_scores
@@ -64,7 +65,7 @@ def evaluate_task(
     examples = task.read(_as_list(files), config, known=labels)
     finds_predicates = config.task == "srl" and all(map(has_predicate_tagger, workdirs))
     if output is not None:
-        refuse_file(output, overwrite)
+        _refuse_files(output, task, overwrite)
     model = load_task(*workdirs, tokenizer=tokenizer)
     predicted = predict_examples(task, model, examples)
     scores = task.scores([task.gold(example) for example in examples], predicted)
@@ -122,7 +123,7 @@ def predict_task(
         raise ValueError(f"`probabilities` is not for --task {config.task}: {', '.join(_TEXTS)}.")
     if config.task in _OWN_FORMATS and (format or token_column):
         raise ValueError(f"`format` and `token_column` are not for --task {config.task}.")
-    refuse_file(output, overwrite)
+    _refuse_files(output, task, overwrite)
     input, columns = os.fspath(input), (format, token_column)
     if (format or format_of(input)) in TOKEN_COLUMNS:
         columns = format or config.format, token_column or config.token_column
@@ -148,7 +149,7 @@ def predict_task(
 
 
 def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
-    return list(map(os.fspath, [files] if isinstance(files, str | os.PathLike) else files))
+    return list(map(os.fspath, as_tuple(files)))
 
 
 def _with_found_predicates(
@@ -159,6 +160,11 @@ def _with_found_predicates(
         return examples
     tagger = load_predicate_tagger(workdirs, role_tagger)
     return with_predicates(examples, predict_examples(PredicateTagging(), tagger, examples))
+
+
+def _refuse_files(output: str | os.PathLike, task: Task, overwrite: bool) -> None:
+    for suffix in task.outputs([], []):
+        refuse_file(os.fspath(output) + suffix, overwrite)
 
 
 def _write_files(

@@ -159,7 +159,8 @@ class CRFTagger(Tagger):
     Args:
         labels: the tags.
         embeddings, elmo, placement: see `TokenVectors`.
-        units: width of each direction, for each biLSTM. Defaults to the published (200, 100).
+        units: width of each direction, for each biLSTM; an int for one biLSTM. Defaults to the
+            published (200, 100).
         dropout: float, 0 to below 1. Dropout rate. Defaults to 0.5.
         scheme: "BIO", "IOB1", "BIOUL", "BILUO" or "BIOES": predicted tags then always follow this
             scheme, and those of `fit` must. None (such as for parts of speech) allows every
@@ -192,15 +193,16 @@ class CRFTagger(Tagger):
         embeddings: Sequence[layers.Layer] = (),
         elmo: Elmo | None = None,
         placement: str = "input",
-        units: Sequence[int] = (200, 100),
+        units: int | Sequence[int] = (200, 100),
         dropout: float = 0.5,
         scheme: str | None = None,
         output_scheme: str | None = None,
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        units = [units] if isinstance(units, int) else list(units)
         self.settings = {
-            "units": list(units),
+            "units": units,
             "dropout": dropout,
             "scheme": scheme,
             "output_scheme": output_scheme,

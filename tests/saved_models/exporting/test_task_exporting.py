@@ -38,7 +38,7 @@ def exported(bilm, tmp_path_factory):
         "roles": lambda: new_model("srl", num_layers=2),
         "plain": plain_roles,
         "documents": lambda: new_model("coref", genres=(), mention_loss=1.0),
-        "tags": lambda: new_model("tagger", bilm, "both", units=(5,)),
+        "tags": lambda: new_model("tagger", bilm, "both", units=5),
         "pairs": lambda: new_model("esim"),
         "ensemble": lambda: Ensemble(  # each with its own copy of the biLM
             [new_model("tagger", copied_bilm(bilm, "float32"), units=(n,)) for n in (4, 5)]

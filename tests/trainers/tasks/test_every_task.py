@@ -225,8 +225,8 @@ def test_roles_have_all_sentences_and_their_words(predicted, trained, tmp_path):
     words = (tmp_path / "out.words").read_text().splitlines()
     assert words == [*(line.partition(" ")[0] for line in content.rstrip().splitlines()), ""]
     (tmp_path / "out").unlink()
-    with pytest.raises(FileExistsError, match=r"out\.words"):
-        predict_task(trained("srl")[0], tmp_path / "in.txt", tmp_path / "out")
+    with pytest.raises(FileExistsError, match=r"out\.words"):  # before it reads
+        predict_task(trained("srl")[0], tmp_path / "missing.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
