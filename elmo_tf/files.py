@@ -140,6 +140,8 @@ def refuse_directory(
     path = Path(path)
     if os.path.lexists(path) and not path.is_dir():
         raise FileExistsError(f"{path} exists and is not a directory. Choose another path.")
+    if path.is_dir() and (os.path.ismount(path) or os.path.samefile(path, os.curdir)):
+        raise FileExistsError(f"{path} cannot be replaced. Choose a new directory in it.")
     names = sorted(child.name for child in path.iterdir()) if path.is_dir() else []
     if names and not overwrite:
         raise FileExistsError(f"{path} exists. {_REMEDY}")
@@ -163,7 +165,7 @@ def refuse_pattern(path: str | os.PathLike) -> None:
     """Raises `ValueError` if `path` contains wildcards, which TensorFlow would expand."""
     match = re.search(r"[*?\[\]\\]", os.path.abspath(path))
     if match:
-        raise ValueError(f"TensorFlow cannot write to {path}: it treats {match[0]} as a wildcard.")
+        raise ValueError(f"TensorFlow cannot use {path}: it treats {match[0]} as a wildcard.")
 
 
 def _beside(path: Path, suffix: str) -> Path:

@@ -81,6 +81,7 @@ def test_only_the_same_kind_of_path_is_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
 
     for atomic, name, message in (
+        (atomic_directory, os.getcwd(), r"cannot be replaced\. Choose a new"),
         (atomic_directory, "file", r"file exists and is not a directory\. Choose"),
         (atomic_file, "folder", "folder is not a regular file"),
         (atomic_file, "pipe", "pipe is not a regular file"),

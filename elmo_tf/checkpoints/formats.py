@@ -159,9 +159,11 @@ class Checkpoint(abc.ABC):
         if not self.has_softmax:
             is_pair = isinstance(self.path, tuple)
             problem = "A pair has no softmax" if is_pair else f"There is no {SOFTMAX_FILE}"
+            wanted = "the directory of a checkpoint written by training"
+            if indexes := matches(self.folder, ["*.index"]):  # beside weights that were dumped
+                wanted = f"the training checkpoint, {indexes[-1].with_suffix('')}"
             raise FileNotFoundError(
-                f"{problem} in {self.folder}: probabilities of words require the directory of a "
-                "checkpoint written by training."
+                f"{problem} in {self.folder}: probabilities of words require {wanted}."
             )
 
 

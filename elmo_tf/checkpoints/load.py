@@ -214,7 +214,9 @@ def _fetched(path: str | os.PathLike) -> Path:
     """The local path of a URL, a name on the Hugging Face Hub, or a path."""
     text = os.fspath(path)
     if text.startswith(HUB):
-        return hub_folder(text, {name for kind in CHECKPOINT_FORMATS for name in kind.patterns})
+        return hub_folder(
+            text, {f"*{name}" for kind in CHECKPOINT_FORMATS for name in kind.patterns}
+        )
     if text.startswith(("http://", "https://")):
         # Different checkpoints often have equal file names: one cache directory per URL directory.
         address = urlsplit(text)

@@ -1,5 +1,6 @@
 """Checkpoints of ELMoForManyLangs: config.json, char.dic, word.dic and two state dicts (.pkl)."""
 
+import contextlib
 import functools
 import itertools
 import json
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.checkpoints.formats import Checkpoint, LocalPath
+from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
 from elmo_tf.checkpoints.weight_files import WeightRule, read_arrays
 from elmo_tf.config import BiLMConfig, CharCNNConfig, LexiconConfig, LSTMConfig
@@ -49,9 +50,12 @@ class ManyLangsCheckpoint(Checkpoint):
     def recognizes(cls, path: LocalPath) -> bool:
         if isinstance(path, tuple):
             return path[1].name in (ENCODER_FILE, TOKEN_EMBEDDER_FILE)
-        # A converted checkpoint has dictionaries, but no config.json.
-        parts = ((ENCODER_FILE,), (TOKEN_EMBEDDER_FILE,), (CONFIG_FILE, CHARACTERS_FILE))
-        return any(all((path / file).is_file() for file in files) for files in parts)
+        if any((path / file).is_file() for file in (ENCODER_FILE, TOKEN_EMBEDDER_FILE)):
+            return True
+        # Without them, it is incomplete, or converted: then it has options.json.
+        is_converted = (path / OPTIONS_FILE).is_file()
+        parts = (CONFIG_FILE, CHARACTERS_FILE)
+        return not is_converted and all((path / file).is_file() for file in parts)
 
     @property
     def config(self) -> BiLMConfig:
@@ -63,13 +67,14 @@ class ManyLangsCheckpoint(Checkpoint):
     @functools.cached_property
     def _config_and_lexicon(self) -> tuple[BiLMConfig, Lexicon]:
         file, shape = _shape(self.folder)
-        try:
-            lexicon = Lexicon.load(self.folder, has_words=shape["token_embedder"]["word_dim"] > 0)
+        with _errors_of(file):
+            for part, kind in (("encoder", "elmo"), ("token_embedder", "cnn")):
+                if (name := shape[part].get("name", kind)) != kind:
+                    raise ValueError(f"the {part} {name!r} is not supported, only {kind!r}.")
+            has_words = shape["token_embedder"]["word_dim"] > 0
+        lexicon = Lexicon.load(self.folder, has_words=has_words)
+        with _errors_of(file):
             return _config(shape, lexicon), lexicon
-        except KeyError as error:
-            raise ValueError(f"{file}: {error} is missing.") from None
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{file}: {error}") from None
 
     def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
         arrays = {}
@@ -79,6 +84,16 @@ class ManyLangsCheckpoint(Checkpoint):
         rules = itertools.chain(_token_embedder_rules(config), _encoder_rules(config.lstm))
         shapes = {name: array.shape for name, array in arrays.items()}
         return read_arrays(self.folder, rules, shapes, arrays.pop)
+
+
+@contextlib.contextmanager
+def _errors_of(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{file}: {error} is missing.") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:

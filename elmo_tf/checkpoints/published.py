@@ -86,7 +86,7 @@ class PublishedCheckpoint(Checkpoint):
 
     def _table_file(self) -> str | os.PathLike:
         """The file with the token table of a biLM without a character CNN."""
-        file = newest(in_all_formats(self.folder / EMBEDDINGS_FILE))
+        file = newest(in_all_formats(Path(self._weights).parent / EMBEDDINGS_FILE))
         return self.token_embeddings or file or self._weights
 
     def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
@@ -122,7 +122,8 @@ def _weights_in(folder: Path, shown: Source) -> Path:
         files = matches(folder, _ANY_WEIGHTS)
         files = [file for file in files if file.stem not in _OTHER_ARRAYS]
         return _only(files, WEIGHT_PATTERNS, shown)
-    return newest(_only(matches(folder, patterns), patterns, shown) for patterns in present)
+    files = [_only(matches(folder, patterns), patterns, shown) for patterns in present]
+    return newest(files) or files[0]  # which is a broken link
 
 
 def _only(files: Sequence[Path], patterns: Sequence[str], shown: Source) -> Path:
@@ -173,7 +174,8 @@ def save_bilm(
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
     refuse_adapted(bilm)
     directory = Path(directory)
-    others = matches(directory, [_OPTIONS, *WEIGHT_PATTERNS, ENCODER_FILE, TOKEN_EMBEDDER_FILE])
+    foreign = (ENCODER_FILE, TOKEN_EMBEDDER_FILE, "*.index")
+    others = matches(directory, [_OPTIONS, *WEIGHT_PATTERNS, *foreign])
     if others := [file.name for file in others if file.name not in FILES]:
         raise FileExistsError(
             f"{directory} holds another checkpoint, which would be loaded: {', '.join(others)}."

@@ -15,6 +15,7 @@ from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath, Sou
 from elmo_tf.checkpoints.published import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.weight_files import WEIGHT_PATTERNS, WeightRule, read_arrays
 from elmo_tf.config import BiLMConfig
+from elmo_tf.files import refuse_pattern
 
 # Scope of the model's variables. Other variables belong to the trainer.
 _SCOPE = "lm/"
@@ -53,7 +54,7 @@ class TF1Checkpoint(Checkpoint):
             return _prefix_of(path) is not None
         if not (path / OPTIONS_FILE).is_file() or matches(path, WEIGHT_PATTERNS):
             return False
-        return _named_prefix(path) is not None or any(path.glob("*.index"))
+        return _named_prefix(path) is not None or bool(matches(path, ["*.index"]))
 
     @functools.cached_property
     def config(self) -> BiLMConfig:
@@ -84,6 +85,7 @@ class TF1Checkpoint(Checkpoint):
 
     @functools.cached_property
     def _reader(self) -> Any:
+        refuse_pattern(self._prefix)
         try:
             return tf.train.load_checkpoint(os.fspath(self._prefix))
         except tf.errors.OpError as error:
@@ -111,7 +113,7 @@ def _prefix_in(folder: Path) -> Path:
     named = _named_prefix(folder)
     if named is not None:
         return named
-    prefixes = sorted(index.with_suffix("") for index in folder.glob("*.index"))
+    prefixes = [index.with_suffix("") for index in matches(folder, ["*.index"])]
     if len(prefixes) > 1:
         raise ValueError(
             f"{folder} contains several checkpoints and no file `checkpoint` that names one: "
@@ -127,8 +129,8 @@ def _named_prefix(folder: Path) -> Path | None:
         return None
     if state is None or not state.model_checkpoint_path:
         return None
-    # The path may be absolute, and the directory may have been moved.
-    return folder / Path(state.model_checkpoint_path).name
+    # The path may be absolute, or of Windows, and the directory may have been moved.
+    return folder / Path(state.model_checkpoint_path.replace("\\", "/")).name
 
 
 def _shapes(reader: Any) -> dict[str, list[int]]:

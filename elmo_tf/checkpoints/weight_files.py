@@ -280,6 +280,8 @@ def _arrays_in(
     """Yields the shapes of the arrays in a file by their names, and a function that reads one."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
+    with open(path, "rb"):  # errors of permission
+        pass
     if not os.fspath(path).endswith(".safetensors"):
         with open_hdf5(path) as file:
             datasets = hdf5_datasets(file)

@@ -250,22 +250,23 @@ def compare_vectors(
         A dict: "equal"; "sentences", their number; "different", the number of sentences whose
         vectors differ; "first_different", the number, the text and the kind of difference of the
         first of them, or None; "more_in_file", the number of sentences of the file that are not in
-        the text; and "layers", for each layer its number, and the "largest" difference and the mean
-        "cosine" of its vectors, if any can be compared.
+        the text; and "layers", for each layer its number or name (as in `embedder.layers`), and the
+        "largest" difference and the mean "cosine" of its vectors, if any can be compared.
     """
     arrays = embedder.embed([sentence.tokens for sentence in sentences])
     arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
     texts = {place: text for text, place in old.texts.items()}
     unread = set((old.numbers or old.texts).values())
     num_different, first = 0, None
-    found = [np.zeros((2, embedder.num_layers if embedder.layers == "all" else 1, 0))]
+    names = range(embedder.num_layers) if embedder.layers == "all" else [embedder.layers]
+    found = [np.zeros((2, len(names), 0))]
     for index, (sentence, new) in enumerate(zip(sentences, arrays, strict=True)):
         place = _place(old, index, sentence)
         unread.discard(place)
         theirs = None if place is None else _with_layers(old.read(place)[()])
         new = _with_layers(new)
         text = key_of(sentence.identifier or " ".join(sentence.tokens))
-        difference = _difference(theirs, new, sentence.tokens, tolerance)
+        difference = _difference(theirs, new, sentence.tokens, names, tolerance)
         if difference and sentence.identifier is None and texts.get(place, text) != text:
             difference = (
                 f"other tokens, or another order: the file has the sentence {texts[place]!r}"
@@ -278,7 +279,8 @@ def compare_vectors(
             cosines = (unit_vectors(theirs) * unit_vectors(new)).sum(axis=-1)
             found.append(np.stack([away, cosines]))  # (2, layer, token)
     layers = []
-    for layer, (away, near) in enumerate(np.concatenate(found, axis=-1).swapaxes(0, 1)):
+    of_layers = np.concatenate(found, axis=-1).swapaxes(0, 1)
+    for layer, (away, near) in zip(names, of_layers, strict=True):
         numbers = {"largest": away.max(), "cosine": near.mean()} if away.size else {}
         layers.append({"layer": layer, **{key: float(x) for key, x in numbers.items()}})
     return {
@@ -302,7 +304,11 @@ def _place(old: Stored, index: int, sentence: FileSentence) -> Any:
 
 
 def _difference(
-    old: np.ndarray | None, new: np.ndarray, tokens: Sequence[str], tolerance: float
+    old: np.ndarray | None,
+    new: np.ndarray,
+    tokens: Sequence[str],
+    names: Sequence[int | str],
+    tolerance: float,
 ) -> str | None:
     """Describes how the vectors of a sentence differ; None if they are equal."""
     if old is None:
@@ -316,8 +322,8 @@ def _difference(
     if is_equal.all():
         return None
     layer, token = np.argwhere(~is_equal)[0]  # the first layer
-    where = f"token {token}, {tokens[token]!r}, in layer {layer}"
-    if layer == 0 and len(new) > 1:
+    where = f"token {token}, {tokens[token]!r}, in layer {names[layer]}"
+    if names[layer] == 0:
         where += ", where context has no effect: other tokens, another order or another model"
     return where
 

@@ -61,7 +61,7 @@ def test_the_newest_weights_are_loaded_if_both_formats_exist(bilm, tmp_path):
         assert model_digest(load_bilm(tmp_path)) == model_digest(other)
 
 
-@pytest.mark.parametrize("other", ["elmo_options.json", "model.hdf5", "encoder.pkl"])
+@pytest.mark.parametrize("other", ["elmo_options.json", "model.hdf5", "encoder.pkl", "a.index"])
 def test_a_directory_of_another_checkpoint_is_refused(bilm, tmp_path, other):
     """The other one would be loaded, or none of the two."""
     (tmp_path / other).touch()

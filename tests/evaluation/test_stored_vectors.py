@@ -80,7 +80,7 @@ def test_different_vectors_of_proteins_have_the_same_tokens(bilm):
 
     found = compare_vectors(open_stored("p.parquet"), average, [*sentence_reader("p.faa")()])
 
-    assert found["first_different"]["difference"] == "token 0, 'M', in layer 0"
+    assert found["first_different"]["difference"] == "token 0, 'M', in layer average"
 
 
 def test_invalid_files_are_reported_by_name(bilm):

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tf.text.tokenizers import (
-    LANGUAGES,
-    LanguageTokenizer,
-    Token,
-    align,
-    tokenizer_of,
-)
+from elmo_tf.text.tokenizers import LANGUAGES, LanguageTokenizer, Token, align, tokenizer_of
 
 # A text of each language, and its tokens, with sentences separated by |.
 EXAMPLES = {

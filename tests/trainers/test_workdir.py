@@ -45,7 +45,7 @@ def test_a_work_directory_of_another_run_or_with_a_wildcard_is_refused(tmp_path,
     ):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
     assert list((tmp_path / "run").iterdir()) == []
-    with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it treats \[ as a wildcard"):
+    with pytest.raises(ValueError, match=r"cannot use .*run\[1\]: it treats \[ as a wildcard"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run[1]"))
 
 
