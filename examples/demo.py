@@ -19,6 +19,7 @@ import numpy as np
 import elmo_tf
 from elmo_tf.logs import plain_logs
 from elmo_tf.processors import import_tensorflow
+from elmo_tf.text.tokenizers import LanguageTokenizer, token_sentences
 
 MODEL = "small-en"
 BANK_SENTENCES = (
@@ -157,7 +158,8 @@ def write_text(corpus: str | None, workdir: Path) -> tuple[Path, Path]:
         name = corpus
         text = Path(corpus).read_text(encoding="utf-8", errors="surrogateescape")
         paragraphs = text[:MAX_CHARACTERS].splitlines()
-    tokenized = [" ".join(re.findall(r"\w+|[^\w\s]", paragraph)) for paragraph in paragraphs]
+    tokenizer = LanguageTokenizer("xx")  # any language
+    tokenized = ["\n".join(map(" ".join, token_sentences([p], tokenizer))) for p in paragraphs]
     distinct = [paragraph for paragraph in dict.fromkeys(tokenized) if paragraph]
     random.Random(0).shuffle(distinct)
     num_held_out = max(1, round(HELD_OUT * len(distinct)))
@@ -167,9 +169,7 @@ def write_text(corpus: str | None, workdir: Path) -> tuple[Path, Path]:
     if corpus is not None and any(file.resolve() == Path(corpus).resolve() for file in files):
         raise ValueError(f"The demo would overwrite its input {corpus}: move it elsewhere.")
     for file, part in zip(files, (distinct[num_held_out:], distinct[:num_held_out]), strict=True):
-        # Sentences end at a full stop that a capital letter follows.
-        lines = [line for text in part for line in re.split(r"(?<= [.!?]) (?=[A-Z])", text)]
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
+        file.write_text("\n".join(part) + "\n", encoding="utf-8", errors="surrogateescape")
     print(f"{name}: {len(distinct)} paragraphs, {num_held_out} of them held out")
     return files
 

@@ -284,7 +284,9 @@ class _Results:
                 return
             logger.evaluation(step, result)
             history = self.record["perplexity"]
-            is_best = result["average"] < min((old["average"] for old in history), default=math.inf)
+            # In the record, infinity is None.
+            known = (old["average"] for old in history if old["average"] is not None)
+            is_best = result["average"] < min(known, default=math.inf)
             history.append({"step": step, **result})
             if is_best:
                 save_language_model(self._model, self._workdir.path / BEST_FOLDER)

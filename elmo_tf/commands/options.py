@@ -167,6 +167,8 @@ def named_vectors(vectors: Sequence[str]) -> dict[str, Any]:
     from elmo_tf.evaluation.stored_vectors import open_vectors
 
     pairs = [text.partition("=") for text in vectors]
-    if not all(name and path for name, _, path in pairs):
-        raise WrongCallError(f"--vectors need names: NAME=FILE. Received: {' '.join(vectors)}")
+    names = {name for name, _, path in pairs if name and path}
+    if len(names) < len(pairs):
+        message = "--vectors need unique names: NAME=FILE. Received: "
+        raise WrongCallError(message + " ".join(vectors))
     return {name: open_vectors(file) for name, _, file in pairs}

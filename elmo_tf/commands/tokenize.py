@@ -42,7 +42,7 @@ def tokenize(
 
     refuse_file(output, overwrite)
     _tokenizer(language)  # fails before the text is read
-    lines = reported_lines(text_sources(files))
+    lines = reported_lines(text_sources(files, "text"))
     parts = iter(lambda: read_ahead(lines, _CHARACTERS), [])
     counts: collections.Counter[str] = collections.Counter()
     with (

@@ -105,6 +105,8 @@ def read_log(path: str | os.PathLike) -> pd.DataFrame:
     if not log.is_file():
         raise FileNotFoundError(f"There is no training log {log}. Name a work directory of train.")
     lines = log.read_text("utf-8").rpartition("\n")[0]  # the last line may be incomplete
+    if not lines:
+        raise ValueError(f"{log} has no complete step yet.")
     record = log.with_name(RECORD_FILE)
     try:
         run = pd.read_json(io.StringIO(lines), lines=True).set_index("step").astype(float)

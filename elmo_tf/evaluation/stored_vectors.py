@@ -22,7 +22,7 @@ from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress_over
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.tasks.reading import read_word_vectors
-from elmo_tf.text.reading import encode
+from elmo_tf.text.reading import encode, open_output
 from elmo_tf.text.sentence_files import FileSentence
 
 _WORDS_AT_ONCE = 1024
@@ -364,8 +364,8 @@ def mean_vectors(
 def write_word_vectors(
     path: str | os.PathLike, words: Sequence[str], vectors: Iterable[np.ndarray], dim: int
 ) -> None:
-    """Writes a file of word2vec's text format."""
-    with atomic_file(path) as part, open(part, "wb") as file:
+    """Writes a file of word2vec's text format, compressed if its name ends in `.gz`."""
+    with atomic_file(path) as part, open_output(part) as file:
         file.write(f"{len(words)} {dim}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
             numbers = " ".join(f"{value:.6g}" for value in vector)

@@ -117,17 +117,27 @@ def _tokens(text: str, start: int, spans: _Spans) -> tuple[list[Token], int]:
     return tokens, bounds[-1]
 
 
-# Diacritics, joiners and variants, which belong to the character before them.
-_MARKS = "\u0300-\u036f\u200d\ufe0e\ufe0f"
+def _ranges_of_marks() -> str:
+    marks = (code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code))[0] == "M")
+    runs = itertools.groupby(enumerate(marks), lambda pair: pair[1] - pair[0])
+    ranges = ([chr(code) for _, code in run] for _, run in runs)
+    return "".join(f"{one[0]}-{one[-1]}" for one in ranges)
+
+
+# Vowel signs, diacritics, variants and joiners, which belong to the character before them.
+MARKS = _ranges_of_marks() + "\u200c\u200d"
 # A number, address or Latin word, with the letters after it; a word; or equal punctuation marks.
 _LATIN = "0-9A-Za-zÀ-ÖØ-öø-ɏ"
 _WORD = re.compile(
-    rf"[{_LATIN}]+(?:(?:[-.:~/@&'’]|(?<=\d),(?=\d))[{_LATIN}]+)*[\w{_MARKS}]*"
-    rf"|\w[\w{_MARKS}]*|(\S)\1*[{_MARKS}]*"
+    rf"[{_LATIN}]+(?:(?:[-.:~/@&'’]|(?<=\d),(?=\d))[{_LATIN}]+)*[\w{MARKS}]*"
+    rf"|\w[\w{MARKS}]*|(\S)\1*[{MARKS}]*"
 )
 # The end of a sentence: marks of Chinese and Japanese anywhere, others before whitespace.
-_END = re.compile(r"[。｡！？]+[」』”’）】》)\]\"']*|(?<![.!?…؟।])[.!?…؟।]+[”’)\]\"']*(?=\s|$)|\n")
-# Longer sentences are cut. Sudachi's limit is 49,149 bytes.
+_STOPS = ".!?…؟۔।॥።፧։།။។"
+_END = re.compile(
+    rf"[。｡！？]+[」』”’）】》)\]\"']*|(?<![{_STOPS}])[{_STOPS}]+[”’)\]\"']*(?=\s|$)|\n"
+)
+# Longer sentences are cut, after a space if they have one. Sudachi's limit is 49,149 bytes.
 _MAX_CHARACTERS = 10_000
 
 
@@ -139,9 +149,11 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
     """The sentences of a text by punctuation."""
     start = 0
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
-        for left in range(start, end, _MAX_CHARACTERS):
-            yield left, min(left + _MAX_CHARACTERS, end)
-        start = end
+        while start < end:
+            limit = start + _MAX_CHARACTERS
+            stop = end if limit >= end else text.rfind(" ", start, limit) + 1 or limit
+            yield start, stop
+            start = stop
 
 
 def _by_punctuation(spans_of: Callable[[str], _Spans]) -> _Cut:

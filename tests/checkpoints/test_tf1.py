@@ -50,10 +50,7 @@ def test_a_prefix_selects_one_of_several_checkpoints(trained):
         np.testing.assert_array_equal(table, wanted["char_embed"])
 
 
-WINDOWS = rb'model_checkpoint_path: "D:\\runs\\model.ckpt-8"'
-
-
-@pytest.mark.parametrize("content", [b"", b"nothing {", b"\xff\xfe", WINDOWS])
+@pytest.mark.parametrize("content", [b"", b"\xff{", rb'model_checkpoint_path: "D:\\model.ckpt-8"'])
 def test_a_single_index_is_found_without_a_valid_checkpoint_file(trained, content):
     (trained / "checkpoint").write_bytes(content)
     (trained / f"._{PREFIX}.index").touch()  # of macOS

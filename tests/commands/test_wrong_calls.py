@@ -80,7 +80,7 @@ def files(in_temporary_folder):
         (("serve", "run", "--port", "70000"), 2, "--port. Must be <= 65535"),
         (("query", "http://localhost:1", "a"), 1, "must be host:port of the server's gRPC"),
         ((*PROBE, "--test", "text.txt"), 1, "text.txt, line 2: 6 columns, but line 1"),
-        ((*PROBE_TEST, "--vectors", "x"), 2, "--vectors need names: NAME=FILE. Received: x"),
+        ((*PROBE_TEST, "--vectors", "x"), 2, "--vectors need unique names: NAME=FILE. Received: x"),
         ((*SENSES_TEST, "--predictions", "keys"), 2, "keys exists. Choose another path or add --o"),
         ((*SENSES_TEST, "--predictions", "thesis", "--overwrite"), 2, "it contains other files"),
         ((*NEIGHBORS, "--sentence", "a b"), 1, "The word 'bank' does not occur in the text."),

@@ -105,8 +105,7 @@ def test_probe_and_senses_accept_vector_files(command, stdout_of, checkpoint_dir
     vectors = ("--vectors", "old=old.hdf5", "static=words.txt")
 
     out = stdout_of(
-        *("probe", checkpoint_directory, "--train", "tags.conll", "--test", "tags.conll"),
-        *vectors,
+        *("probe", checkpoint_directory, "--train", "tags.conll", "--test", "tags.conll"), *vectors
     )
     found = json.loads(out)
     of_model, of_file = found["layers"], found["vectors"]["old"]["layers"]

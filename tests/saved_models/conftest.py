@@ -54,10 +54,7 @@ class Lengths(tf.Module):
     @tf.function(input_signature=STRINGS)
     def split(self, strings):
         tokens = tf.strings.split(strings)
-        return {
-            "tokens": with_a_token(tokens.to_tensor("")),
-            "sequence_len": tokens.row_lengths(),
-        }
+        return {"tokens": with_a_token(tokens.to_tensor("")), "sequence_len": tokens.row_lengths()}
 
 
 def save(directory, version, scale):

@@ -1,4 +1,5 @@
 import concurrent.futures
+import itertools
 import sys
 import unicodedata
 
@@ -12,9 +13,11 @@ from elmo_tf.text.tokenizers import LANGUAGES, LanguageTokenizer, Token, align, 
 EXAMPLES = {
     "en": ("  Don't go, 서울 😀!  It is 5 p.m.", "Do n't go , 서울 😀 ! | It is 5 p.m."),
     "xx": (
-        "1981년)이다. “Sí!” L'été 2.5-3.5%, x@y.org... 国家。 q\u0323\u0307 \u1e0d\u0304 Ångström!",
+        "1981년)이다. “Sí!” L'été 2.5-3.5%, x@y.org... 国家。 q\u0323\u0307 \u1e0d\u0304 Ångström!"
+        " नमस्ते। မြန်မာ။ می\u200cخواهم۔ ሰላም። Բարեւ։ 𞤆𞤵𞥄𞤤",
         "1981년 ) 이다 . | “ Sí ! ” | L'été 2.5-3.5 % , x@y.org ... | 国家 。 | "
-        "q\u0323\u0307 \u1e0d\u0304 Ångström !",
+        "q\u0323\u0307 \u1e0d\u0304 Ångström ! | "
+        "नमस्ते । | မြန်မာ ။ | می\u200cخواهم ۔ | ሰላም ። | Բարեւ ։ | 𞤆𞤵𞥄𞤤",
     ),
     "ko": (
         "제임스 얼 카터는 1981년)이다. 영화를 봤다ㅋㅋ 재밌어요 또 보고 싶다",
@@ -86,6 +89,7 @@ def test_offsets_name_the_tokens_of_any_text(language, tokenizers, parts, separa
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_long_lines_are_accepted(language, tokenizers):
     check_offsets(tokenizers[language], "国家한국어ไทย " * 10_000)
+    assert {t.text for t in itertools.chain(*tokenizers["xx"]("abcdef " * 5_000))} == {"abcdef"}
 
 
 def test_words_are_aligned_with_their_tokens(tokenizers):

@@ -4,6 +4,7 @@
 """
 
 import concurrent.futures
+import dataclasses
 import itertools
 import json
 import os
@@ -180,7 +181,7 @@ def evaluations(monkeypatch):
             os.kill(os.getpid(), signal.SIGTERM)
         if is_stopped():
             return None
-        return {"average": 9.0, "tokens": self._num_targets, "unknown": self._unknown}
+        return {"average": float("inf"), "tokens": self._num_targets, "unknown": self._unknown}
 
     monkeypatch.setattr(Perplexity, "__call__", evaluate)
     return interrupted
@@ -193,7 +194,9 @@ def test_an_evaluation_interrupted_by_a_signal_is_repeated(interrupted, text, ev
         with pytest.raises(SystemExit):
             pretrain(config)
         assert last_save(interrupted).name == "step-00000026"
-    assert [one["step"] for one in pretrain(config)["perplexity"]] == [26]
+    pretrain(config)
+    further = pretrain(dataclasses.replace(config, steps=27))["perplexity"]
+    assert [(one["step"], one["average"]) for one in further] == [(26, None), (27, float("inf"))]
 
 
 def test_with_another_held_out_text_the_best_weights_are_chosen_again(

@@ -14,10 +14,10 @@ from elmo_tf.tasks.reading import labeled_lines
 from elmo_tf.tasks.scores import answer_scores
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.tokenizers import Token
+from elmo_tf.text.tokenizers import MARKS, Token
 
-# A word character: a letter, a digit, `_`, or an accent that follows its letter.
-_W = r"[\w\u0300-\u036f]"
+# A word character: a letter, a digit, `_`, or a mark that follows its letter.
+_W = rf"[\w{MARKS}]"
 _NOT = rf"n['\u2019]t(?!{_W})"
 # Alternatives in order of precedence. Each character that is not whitespace is in one token.
 _TOKEN = re.compile(

@@ -22,8 +22,7 @@ def proto_with(dtype=tf.float32, shape=(), **values):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "field"),
-    [("f4", "float_val"), ("i4", "int_val"), ("i8", "int64_val")],
+    ("dtype", "field"), [("f4", "float_val"), ("i4", "int_val"), ("i8", "int64_val")]
 )
 def test_numbers_are_in_the_field_of_their_type(dtype, field):
     array = NUMBERS.astype(dtype)
