@@ -86,7 +86,7 @@ class PublishedCheckpoint(Checkpoint):
 
     def _table_file(self) -> str | os.PathLike:
         """The file with the token table of a biLM without a character CNN."""
-        file = newest(in_all_formats(Path(self._weights).parent / EMBEDDINGS_FILE))
+        file = newest(in_all_formats(self._weights.parent / EMBEDDINGS_FILE))
         return self.token_embeddings or file or self._weights
 
     def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
@@ -178,7 +178,7 @@ def save_bilm(
     others = matches(directory, [_OPTIONS, *WEIGHT_PATTERNS, *foreign])
     if others := [file.name for file in others if file.name not in FILES]:
         raise FileExistsError(
-            f"{directory} holds another checkpoint, which would be loaded: {', '.join(others)}."
+            f"{directory} holds a file of another checkpoint: {', '.join(others)}."
         )
     variables = variables_by_path(bilm)
     _write(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype, format)
