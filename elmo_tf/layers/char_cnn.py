@@ -69,7 +69,6 @@ class CharCNN(keras.layers.Layer):
         self.embedding_dim = embedding_dim
         self.activation = activation
         self.num_characters = num_characters
-        self.supports_masking = True
         # XLA does not support the loop of `char_cnn_tf`.
         is_loop = keras.config.backend() == "tensorflow" and self.num_features >= _MANY_FILTERS
         self.supports_jit = not is_loop

@@ -135,10 +135,6 @@ class MeanOverTokens(keras.layers.Layer):
         float (batch, feature); zeros for a sentence without tokens.
     """
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
     def call(self, vectors, mask=None):
         return masked_mean(vectors, ops.ones_like(vectors[..., 0]) if mask is None else mask)
 

@@ -97,7 +97,6 @@ class Elmo(keras.layers.Layer):
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self._cut = CutToLengths(name=f"{self.name}_cut")
-        self.supports_masking = True
         self.supports_jit = False  # XLA does not support strings
 
     @classmethod

@@ -42,7 +42,6 @@ class LSTMStack(keras.layers.Layer):
             for index in range(config.num_layers)
         ]
         set_attributes(self, "lstms", self.lstms)
-        self.supports_masking = True
 
     def build(self, input_shape):
         for lstm in self.lstms:

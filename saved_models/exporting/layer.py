@@ -74,7 +74,6 @@ class ExportedElmo(keras.layers.Layer):
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self._cut = CutToLengths(name=f"{self.name}_cut")
-        self.supports_masking = True
         self.supports_jit = False  # XLA does not support strings
         self.built = True
         self.trainable = trainable  # as an argument, it would not freeze the weights
