@@ -90,7 +90,7 @@ def _num_draws(num_sampled: int, size: int) -> int:
 
 
 def draws_for_distinct(num_sampled: int, size: int) -> int:
-    """Number of draws that yield `num_sampled` distinct tokens on average.
+    """Number of draws that yield `num_sampled` distinct tokens on average, up to the limit.
 
     Solves `sum_v 1 - (1 - P(v))^n = num_sampled` for `n`, rounded up.
     """
@@ -100,7 +100,5 @@ def draws_for_distinct(num_sampled: int, size: int) -> int:
     def num_distinct(draws: int) -> float:
         return -np.expm1(draws * log_miss).sum()
 
-    limit = num_sampled
-    while num_distinct(limit) < num_sampled:
-        limit *= 2
+    limit = _MAX_DRAWS_PER_TOKEN * num_sampled
     return bisect.bisect_left(range(limit), num_sampled, lo=num_sampled, key=num_distinct)
