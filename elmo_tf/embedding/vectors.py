@@ -76,8 +76,6 @@ def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, 
             raise ValueError(f"The Elmo must have one mix. Received: num_mixes={source.num_mixes}")
         if source.top_only:
             raise ValueError('The Elmo has no mix (top_only=True): use layers="top".')
-        if not source.built:
-            source.build()
         mix = source.mixes[0]
     if bilm.stateful:
         raise ValueError("An Embedder needs a biLM with stateful=False.")

@@ -92,12 +92,15 @@ class Elmo(keras.layers.Layer):
             ScalarMix(l2, layer_norm, average, name=f"mix_{index}", **shared)
             for index in range(num_mixes)
         ]
+        for mix in self.mixes:
+            mix.build((None, 1 if top_only else self.num_layers, None, self.dim))
         set_attributes(self, "mixes", self.mixes)
         self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self._cut = CutToLengths(name=f"{self.name}_cut")
         self.supports_jit = False  # XLA does not support strings
+        self.built = True
 
     @classmethod
     def from_pretrained(cls, path: Any, **kwargs) -> "Elmo":
@@ -149,11 +152,6 @@ class Elmo(keras.layers.Layer):
     def variable_dtype(self) -> str:
         return "string"
 
-    def build(self, input_shape=None):
-        num_layers = 1 if self.top_only else self.num_layers
-        for mix in self.mixes:
-            mix.build((None, num_layers, None, self.dim))
-
     def __call__(self, inputs, lengths=None, **kwargs):
         tensor, row_lengths = checked_inputs(inputs, lengths)
         if lengths is not None:
@@ -183,8 +181,6 @@ class Elmo(keras.layers.Layer):
 
     def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
         """Returns the learned mixing weights and the scale; a list if `num_mixes` is above 1."""
-        if not self.built:
-            self.build()
         mixes = [mix.mixing_weights() for mix in self.mixes]
         return mixes if self.num_mixes > 1 else mixes[0]
 

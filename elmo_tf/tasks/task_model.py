@@ -138,9 +138,6 @@ class TaskModel(TextModel):
                 inputs[self.layers_name(text)] = tf.zeros(
                     (1, self.elmo.num_layers, 1, self.elmo.dim)
                 )
-                if not self.elmo.built:
-                    self.elmo.build()
-                    self.elmo.built = True
         for name, spec in self.features.items():
             inputs[name] = tf.zeros([size or 1 for size in spec.shape], spec.dtype)
         self.built = True  # otherwise Keras traces the call an additional time

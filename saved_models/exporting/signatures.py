@@ -152,8 +152,6 @@ def parts_of(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix],
     if isinstance(source, BiLM):
         bilm, learned, top_only = source, [], False
     elif isinstance(source, Elmo):
-        if not source.built:
-            source.build()
         bilm, learned, top_only = source.bilm, source.mixes, source.top_only
     else:
         raise TypeError(

@@ -248,7 +248,6 @@ def test_bfloat16_vectors_are_near_float32_and_leave_the_bilm_unchanged(elmo, mo
 @pytest.mark.usefixtures("eager_functions")
 def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, word_bilm):
     elmo = Elmo(fresh_bilm())
-    elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
     embedder = Embedder(elmo, "mix", batch_tokens=64)
     expected = embedder.encode(["the cat sat", "a"])

@@ -142,7 +142,6 @@ def test_similarities_are_cosines_of_all_token_pairs(embedder, bilm):
 
 def test_shares_are_the_softmax_of_the_weights_and_drawn_in_percent(bilm):
     elmo = Elmo(bilm, num_mixes=2)
-    elmo.build()
     elmo.mixes[1].layer_weights.assign(np.log([1.0, 2.0, 6.0]))
     elmo.mixes[1].scaling.assign(3.0)
 

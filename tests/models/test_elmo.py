@@ -46,7 +46,6 @@ def test_preprocessed_strings_give_the_same_vectors(bilm, word_bilm):
 
 def test_only_the_scale_of_an_average_is_trained(bilm, layers):
     elmo = Elmo(bilm, average=True)
-    elmo.build()
     elmo.mixes[0].scaling.assign(1.7)
 
     np.testing.assert_allclose(elmo(SENTENCES), 1.7 * layers.mean(axis=1), atol=1e-5)

@@ -116,7 +116,6 @@ def exported_elmo(tmp_path_factory, elmo):
 def elmo_of_two_mixes(bilm):
     """Tests must not change it."""
     elmo = Elmo(bilm, num_mixes=2, l2=0.3)
-    elmo.build()
     mixes = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)
     for mix, (weights, scaling) in zip(elmo.mixes, mixes, strict=True):
         mix.layer_weights.assign(weights)
