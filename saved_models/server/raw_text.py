@@ -106,10 +106,5 @@ def _padded(rows: Sequence[Sequence[Any]], padding: Any) -> np.ndarray:
 
 def _in_bytes(text: str, tokens: Sequence[Token]) -> list[tuple[bytes, int, int]]:
     """The tokens, and their starts and ends in the encoded text."""
-    encoded, done, start = [], 0, 0
-    for token in tokens:
-        start += len(encode(text[done : token.start]))
-        end = start + len(encode(text[token.start : token.end]))
-        encoded.append((encode(token.text), start, end))
-        done, start = token.end, end
-    return encoded
+    places = list(itertools.accumulate((len(encode(char)) for char in text), initial=0))
+    return [(encode(token.text), places[token.start], places[token.end]) for token in tokens]
