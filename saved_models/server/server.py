@@ -17,6 +17,7 @@ from elmo_tf.saved_models.server.batching import Limits
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.model import ServedModel
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
+from elmo_tf.settings import as_tuple
 
 _ACCEPT_SECONDS = 0.1
 
@@ -58,8 +59,6 @@ def serve(
     """
     if not all(0 <= each < 2**16 for each in (port, rest_port)):
         raise ValueError(f"Ports must be between 0 and 65535. Received: {port}, {rest_port}")
-    if isinstance(allowed_hosts, str):
-        allowed_hosts = (allowed_hosts,)
     url_host = f"[{host}]" if ":" in host else host
     server = Server()
     try:
@@ -69,7 +68,7 @@ def serve(
         model.load()
         server._endpoints.append(GrpcEndpoint(model, f"{url_host}:{port}"))
         server.port = server._endpoints[0].port
-        server._endpoints.append(RestEndpoint(model, host, rest_port, allowed_hosts))
+        server._endpoints.append(RestEndpoint(model, host, rest_port, as_tuple(allowed_hosts)))
         server.rest_port = server._endpoints[1].port
     except BaseException:
         server.stop(0)
