@@ -284,7 +284,11 @@ def _arrays_in(
         pass
     if not os.fspath(path).endswith(".safetensors"):
         with open_hdf5(path) as file:
-            datasets = hdf5_datasets(file)
+            # `dump_weights` of the original names the cell of a single layer `RNN/LSTMCell`.
+            datasets = {
+                name.replace("/RNN/LSTMCell/", "/RNN/MultiRNNCell/Cell0/LSTMCell/"): dataset
+                for name, dataset in hdf5_datasets(file).items()
+            }
             # An empty dataset has no shape.
             shapes = {name: dataset.shape or () for name, dataset in datasets.items()}
             yield shapes, lambda name: datasets[name][()]

@@ -39,6 +39,15 @@ def test_a_training_directory_gives_the_same_weights_as_published_files(tmp_path
     assert model_digest(bilm) == model_digest(published)
 
 
+def test_dump_weights_names_the_cell_of_a_single_layer_without_its_number(tmp_path):
+    options = tf1_training.options(n_layers=1)
+    weights = tf1_training.weights(options)
+    dumped = {name.replace("MultiRNNCell/Cell0/", ""): array for name, array in weights.items()}
+    usual = load_bilm(tf1_training.published(tmp_path / "usual", options, weights))
+    other = load_bilm(tf1_training.published(tmp_path / "dumped", options, dumped))
+    assert model_digest(usual) == model_digest(other)
+
+
 def test_a_prefix_selects_one_of_several_checkpoints(trained):
     options = tf1_training.options()
     first, newest = tf1_training.weights(options), tf1_training.weights(options, seed=5)
@@ -70,10 +79,8 @@ def test_directions_missing_in_options_are_inferred_from_variable_names(tmp_path
 def test_hdf5_weights_in_the_same_directory_take_precedence(trained):
     options = tf1_training.options()
     weights = tf1_training.weights(options, seed=5)
-    tf1_training.published(trained, options, weights)
-
-    table = load_bilm(trained).token_encoder.char_cnn.char_embedding.numpy()
-    np.testing.assert_array_equal(table, weights["char_embed"])
+    bilm = load_bilm(tf1_training.published(trained, options, weights))
+    np.testing.assert_array_equal(bilm.token_encoder.char_cnn.char_embedding, weights["char_embed"])
 
 
 # Seven rows, as `TOKENS` has.
