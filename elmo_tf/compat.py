@@ -1,7 +1,7 @@
 """The private names of TensorFlow and Keras that elmo_tf needs, imported in one function each.
 
-tests/test_compat.py fails with the name of a function when a new version of these packages changes
-what the function relies on.
+tests/test_compat.py and the exports of Keras in tests/saved_models/exporting/test_runtimes.py fail
+when a new version of these packages changes what they rely on.
 """
 
 import sys

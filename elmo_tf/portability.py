@@ -41,5 +41,6 @@ def is_portable() -> bool:
 
 def require_tensorflow(what: str) -> None:
     """Raises `ValueError`, which names what was called, if Keras has another backend."""
-    if (backend := keras.config.backend()) != "tensorflow":
+    backend = keras.config.backend()  # AutoGraph cannot convert `:=`
+    if backend != "tensorflow":
         raise ValueError(f"{what} requires Keras's TensorFlow backend. KERAS_BACKEND is {backend}.")

@@ -1,4 +1,4 @@
-"""Each function of `elmo_tf.compat`, so that a new version that breaks one fails with its name."""
+"""`release_reductions`, which relies on private names of Keras."""
 
 import gc
 import weakref
@@ -30,19 +30,3 @@ def test_release_reductions_frees_the_graph_of_a_training():
 
     assert graphs
     assert [graph() for graph in graphs] == [None] * len(graphs)
-
-
-def test_an_export_of_keras_is_recognized(tmp_path):
-    found = []
-
-    class Layer(keras.layers.Layer):
-        def call(self, inputs):
-            found.append(compat.is_in_keras_export())
-            return inputs
-
-    inputs = keras.Input((2,))
-    model = keras.Model(inputs, Layer()(inputs))
-    model(np.ones((1, 2)))
-    assert not any(found)
-    model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
-    assert any(found)

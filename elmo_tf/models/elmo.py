@@ -92,8 +92,9 @@ class Elmo(keras.layers.Layer):
             ScalarMix(l2, layer_norm, average, name=f"mix_{index}", **shared)
             for index in range(num_mixes)
         ]
-        for mix in self.mixes:
-            mix.build((None, 1 if top_only else self.num_layers, None, self.dim))
+        with keras.name_scope(self.name):
+            for mix in self.mixes:
+                mix.build((None, 1 if top_only else self.num_layers, None, self.dim))
         set_attributes(self, "mixes", self.mixes)
         self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         # Layer names must be unique within a model.

@@ -33,7 +33,7 @@ def test_vectors_equal_the_formula_and_carry_the_mask(bilm, layers, kwargs):
         assert not mixed.numpy()[~MASK].any()
 
 
-def test_preprocessed_strings_give_the_same_vectors(bilm, word_bilm):
+def test_preprocessed_strings_give_the_same_vectors(bilm, word_bilm, caplog):
     for elmo in (Elmo(bilm, dropout=0.0), Elmo(word_bilm, dropout=0.0)):
         ids = elmo.preprocess(SENTENCES)
         assert ids.dtype == tf.int32
@@ -42,6 +42,7 @@ def test_preprocessed_strings_give_the_same_vectors(bilm, word_bilm):
         for rows, (batch, y) in enumerate(dataset.map(elmo.preprocess)):
             np.testing.assert_array_equal(y[0], 2 * rows)
             np.testing.assert_array_equal(batch, ids[2 * rows : 2 * rows + 2, : batch.shape[1]])
+    assert "AutoGraph" not in caplog.text
 
 
 def test_only_the_scale_of_an_average_is_trained(bilm, layers):
