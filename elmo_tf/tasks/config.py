@@ -92,7 +92,7 @@ class TaskConfig(RunSettings):
         precision: precision of the matrix products of a frozen biLM; bfloat16 is faster on
             processors with bfloat16 instructions.
         model: architecture of the task model; by default crf for ner and pos, bcn for sst and
-            classify (or bilstm), esim for snli, bidaf for squad, srl and coref.
+            classify (or bilstm), esim for snli, bidaf for squad, srl for srl, coref for coref.
         word_vectors: initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz;
             by default random initialization.
         word_dim: width of the trained word vectors; 0 for none; ignored with word_vectors.
@@ -131,7 +131,7 @@ class TaskConfig(RunSettings):
         ema: evaluate and save a moving average of the weights, with at most this decay per step,
             such as 0.999; 0 for none.
         clip_norm: maximum of the global gradient norm, above 0; larger gradients are scaled down.
-        batch_size: examples per step; for coref, always one document.
+        batch_size: examples per step, also of predictions; for coref, always one document.
         epochs: maximum number of epochs.
         patience: stop after this many epochs without a better score on the held-out examples.
         seed: random seed of initial weights, order of examples and dropout, from 0 to 4294967295.
@@ -215,6 +215,8 @@ class TaskConfig(RunSettings):
                 raise ValueError(f"`{name}` is not for --task {self.task}.")
         if self.fine_tune and (self.elmo is None or self.placement == "none"):
             raise ValueError("`fine_tune` needs `elmo` and a `placement` other than none.")
+        if self.fine_tune and self.precision != "float32":
+            raise ValueError("`precision` needs a frozen biLM, without `fine_tune`.")
         if self.freeze_words and self.word_vectors is None:
             raise ValueError("`freeze_words` needs `word_vectors`.")
         if self.phrases is not None and self.share < 1:

@@ -38,8 +38,9 @@ class TaskModel(TextModel):
         embeddings, elmo, placement: see `TokenVectors`.
         tokenizer: the code of a tokenizer that splits raw texts, such as "en", or "model", that of
             the biLM: strings then are raw texts, except in a graph. In a model that labels tokens,
-            strings are split at whitespace, and the layers of a word are the mean over its tokens.
-            None splits at whitespace. Defaults to None.
+            strings are split at whitespace, and the layers of a word are the mean over its tokens;
+            `fit`, `evaluate` and `predict` compute them for all texts at once, so long data need
+            `train_task`. None splits at whitespace. Defaults to None.
 
     Call arguments:
         inputs: a batch of texts, as `BiLM` accepts strings: sentences, lists of tokens, or string
@@ -113,7 +114,8 @@ class TaskModel(TextModel):
 
     def predict_lists(self, inputs: Any) -> list[Any]:
         """The predictions as lists: a label, tags, or an answer for each example."""
-        return self.as_lists(self.listed_predictions(inputs))
+        parts = self.in_parts(inputs)
+        return [one for part in parts for one in self.as_lists(self.listed_predictions(part))]
 
     @functools.cached_property
     def listed_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
@@ -256,6 +258,7 @@ class Ensemble:
         self.listed, self.bilm_digest = first.listed, first.bilm_digest
         self.tokenizer, self.labels_words = first.tokenizer, first.labels_words
         self.named_inputs, self.with_layers = first.named_inputs, first.with_layers
+        self.in_parts = first.in_parts
         self.as_graph, self.as_lists = first.as_graph, first.as_lists
         of_first = _common(first)
         for name, member in zip(names, self.members, strict=True):

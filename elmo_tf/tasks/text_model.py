@@ -3,7 +3,7 @@
 import abc
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -14,6 +14,7 @@ from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors
+from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.inputs import (
     TO_LIST,
@@ -30,6 +31,7 @@ from elmo_tf.text.tokenizers import token_sentences, tokenizer_code, tokenizer_o
 
 NO_TAG = -1  # of padding, in `y` of models that label tokens
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
+_ROWS = 64  # that `predict_lists` computes together
 
 
 class TextModel(keras.Model, abc.ABC):
@@ -96,6 +98,25 @@ class TextModel(keras.Model, abc.ABC):
 
     def named_inputs(self, inputs: Any) -> dict[str, Any]:
         """The inputs as a dict by name, with strings as (batch, token). Raises as a call does."""
+        named = self._without_layers(inputs)
+        self._add_layers(named)
+        return named
+
+    def in_parts(self, inputs: Any) -> Iterable[Any]:
+        """Parts of inputs, at least one, that are predicted one after the other."""
+        named = self._without_layers(inputs)
+        for start in range(0, max(len(named[self.texts[0]]), 1), _ROWS):
+            part = {name: values[start : start + _ROWS] for name, values in named.items()}
+            for text in self.texts:
+                lengths = count_tokens(is_token(part[text])).numpy().tolist()
+                width = rounded_length(max(lengths, default=0))
+                part[text] = part[text][:, :width]
+                if (layers := self.layers_name(text)) in part:
+                    part[layers] = part[layers][:, :, :width]
+            yield part
+
+    def _without_layers(self, inputs: Any) -> dict[str, Any]:
+        """The result of `named_inputs` with the layers that `inputs` have."""
         named, needed = self._by_name(inputs), (*self.texts, *self.features)
         allowed = {*needed, *(map(self.layers_name, self.texts) if self.elmo else ())}
         if not set(needed) <= set(named) <= allowed:
@@ -107,7 +128,6 @@ class TextModel(keras.Model, abc.ABC):
             named[name] = self._tokens(self._tokenized(named[name]))
         for name, spec in self.features.items():
             named[name] = _feature(name, named[name], spec)
-        self._add_layers(named)
         sizes = {named[text].shape[0] for text in self.texts} - {None}
         if len(sizes) > 1:
             raise ValueError(

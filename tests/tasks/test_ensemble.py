@@ -19,7 +19,8 @@ def two_models(kind, bilm, **settings):
 
 
 @pytest.mark.parametrize("kind", ["classifier", "bcn", "esim"])
-def test_probabilities_of_labels_are_averaged(kind, bilm):
+def test_probabilities_of_labels_are_averaged(kind, bilm, monkeypatch):
+    monkeypatch.setattr("elmo_tf.tasks.text_model._ROWS", 3)
     members = two_models(kind, bilm, placement="both")
     inputs = some_inputs(kind, SENTENCES)
 

@@ -87,6 +87,8 @@ def test_invalid_targets_are_refused():
         tagger.per_example_loss(["O"] * 4, outputs)
     with pytest.raises(ValueError, match=r"must be labels, .* of bad, good. .*: \[b'fair'\]"):
         classifier.per_example_loss(["good", "fair"], outputs)
+    with pytest.raises(ValueError, match=r"labels or their indices, \(batch,\)\. .*: \(4, 2\)"):
+        classifier.per_example_loss(np.ones((4, 2)), outputs)
     with pytest.raises(ValueError, match=r"one weight per example. Weights and examples: 8, 4"):
         classifier.compute_loss(None, [0, 1, 1, 0], classifier(SENTENCES), np.ones((4, 2)))
     shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")

@@ -29,7 +29,6 @@ from elmo_tf.text.counting import KnownText, reported_sentences
 from elmo_tf.text.reading import encode
 from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 
-_BATCH_SIZE = 64
 # The tasks whose files have a format of their own.
 _OWN_FORMATS = ("snli", "squad")
 # The tasks with one label per example, and the names of their texts in JSON lines.
@@ -67,12 +66,12 @@ def evaluate_task(
     if output is not None:
         _refuse_files(output, task, overwrite)
     model = load_task(*workdirs, tokenizer=tokenizer)
-    predicted = predict_examples(task, model, examples)
+    predicted = predict_examples(task, model, examples, config.batch_size)
     scores = task.scores([task.gold(example) for example in examples], predicted)
     if finds_predicates:
         plain = [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
-        found = _with_found_predicates(workdirs, model, plain)
-        pairs = zip(found, predict_examples(task, model, found), strict=True)
+        found = _with_found_predicates(workdirs, model, plain, config.batch_size)
+        pairs = zip(found, predict_examples(task, model, found, config.batch_size), strict=True)
         propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
         scores |= found_role_scores(*map(tags_by_predicate, (examples, propositions)))
     if output is not None:
@@ -138,11 +137,11 @@ def predict_task(
             message = "All lines of %s end in labels. Columns need --input-format conll (format=)."
             logging.warning(message, input)
     if config.task == "srl":
-        examples = _with_found_predicates(workdirs, model, examples)
+        examples = _with_found_predicates(workdirs, model, examples, config.batch_size)
     lines = None
     if probabilities:
         lines = functools.partial(_lines_with_probabilities, task, _TEXTS[config.task])
-    predicted = predict_examples(task, model, examples, lines)
+    predicted = predict_examples(task, model, examples, config.batch_size, lines)
     outputs = {"": predicted} if probabilities else task.outputs(examples, predicted)
     _write_files(output, outputs, overwrite)
     return sum(each is not None for each in predicted)
@@ -153,13 +152,17 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
 
 
 def _with_found_predicates(
-    workdirs: Sequence[str], role_tagger: TaskModel | Ensemble, examples: Sequence[Any]
+    workdirs: Sequence[str],
+    role_tagger: TaskModel | Ensemble,
+    examples: Sequence[Any],
+    batch_size: int,
 ) -> Sequence[Any]:
     """The examples of semantic roles; plain sentences with the predicates that are found."""
     if not any(map(is_plain, examples)):
         return examples
     tagger = load_predicate_tagger(workdirs, role_tagger)
-    return with_predicates(examples, predict_examples(PredicateTagging(), tagger, examples))
+    tagged = predict_examples(PredicateTagging(), tagger, examples, batch_size)
+    return with_predicates(examples, tagged)
 
 
 def _refuse_files(output: str | os.PathLike, task: Task, overwrite: bool) -> None:
@@ -195,11 +198,12 @@ def predict_examples(
     task: Task,
     model: TaskModel | Ensemble,
     examples: Sequence[Any],
+    batch_size: int,
     predict: Callable[..., list[Any]] | None = None,
 ) -> list[Any]:
     """The predictions for all examples, in their order, by `Task.predict` or another function."""
     tokenized = task.tokenized(examples, model, model.tokenizer)
-    batches = task.batches(model, tokenized, _BATCH_SIZE)
+    batches = task.batches(model, tokenized, batch_size)
     return predict_batches(predict or task.predict, model, batches, examples, shown=True)
 
 

@@ -34,6 +34,14 @@ class Classifier(LabelModel):
 
     listed = ("label", "probabilities")
 
+    def targets(self, y):
+        y = super().targets(y)
+        if y.shape.rank == 2 and y.shape[1] == 1:
+            return y[:, 0]
+        if y.shape.rank not in (None, 1):
+            raise ValueError(f"`y` must be labels or their indices, (batch,). Received: {y.shape}.")
+        return y
+
     def _by_index(self, class_weight, y):
         if isinstance(class_weight, str):
             if class_weight != "balanced" or y is None:

@@ -275,6 +275,9 @@ class CoreferenceModel(TaskModel):
         """Predicts the mentions of each entity, `(first, last)` token of the document, from 0."""
         return self.predict_lists(inputs)
 
+    def in_parts(self, inputs):
+        return [inputs]  # one document
+
     def as_lists(self, predictions):
         rows = zip(*(predictions[name].numpy().tolist() for name in self.listed), strict=True)
         entities: dict[int, list[tuple[int, int]]] = {}

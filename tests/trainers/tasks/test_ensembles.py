@@ -53,7 +53,7 @@ def test_written_predictions_of_an_ensemble_have_its_scores(task, pair, files, t
     description = TASKS[task]()
     examples = description.read([str(files[task])], config_of(task))
     ensemble = load_task(first, second)
-    predicted = predict_examples(description, ensemble, examples)
+    predicted = predict_examples(description, ensemble, examples, 4)
     assert "\n".join([*description.lines(examples, predicted), ""]) == out.read_text()
     gold = [description.gold(example) for example in examples]
     expected = description.scores(gold, predicted)
