@@ -54,7 +54,7 @@ _EXAMPLES = {
 }
 _GROUPS = {
     "task": "Train, evaluate and use task models, such as NER taggers.",
-    "plot": "Plot training curves or sentences, as PNG, SVG or PDF.",
+    "plot": "Plot training curves, similarities, mixing weights or sweeps, as PNG, SVG or PDF.",
 }
 # The modules of subcommands that have not the subcommand's name.
 _MODULES = {

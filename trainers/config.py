@@ -63,14 +63,14 @@ class PretrainConfig(RunSettings):
             default chosen by the file name.
         valid: held-out text, in the format of the corpus; its perplexity is measured, and the best
             weights are kept in best/.
-        preset: size of the biLM; by default small, without options and start_from.
+        preset: size of the biLM; by default small, unless options or a checkpoint is given.
         options: options.json with the shape of the biLM, instead of a preset.
         start_from: checkpoint whose shape and weights to start from: directory, archive, URL or
             name, such as small-en; tokens in both vocabularies keep their softmax weights; by
             default the weights are randomly initialized.
         tokenizer: name of the tokenizer of the text, which the model records: see elmo-tf tokenize
             --language, or whitespace; by default what elmo-tf tokenize or vocab recorded beside the
-            text or vocabulary, or that of the options or of start_from.
+            text or vocabulary, or that of the options or checkpoint.
         word_input: read tokens from an embedding table instead of characters.
         tie_softmax: with word_input: use one table for input and softmax.
         forward_only: train the forward direction only.
@@ -86,7 +86,7 @@ class PretrainConfig(RunSettings):
         num_sampled: negative samples of the softmax, per direction and step.
         optimizer: optimizer of all weights; by default that of the recipe.
         learning_rate: highest learning rate, above 0; by default 0.2 for adagrad; for adamw, 0.002
-            with start_from, or else 0.002 to 0.01 by the number of LSTM cells and steps.
+            from a checkpoint, or else 0.002 to 0.01 by the number of LSTM cells and steps.
         schedule: learning rate schedule after the warm-up; cosine ends at a tenth of the highest
             rate; by default that of the recipe.
         warmup_steps: steps during which the learning rate rises linearly, at most half of all
