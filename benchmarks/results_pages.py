@@ -59,15 +59,12 @@ def filled(text: str) -> str:
     )
 
 
-def _compared(
-    without: Sequence[float], with_elmo: Sequence[float], digits: int = 1
-) -> Iterator[str]:
-    """Both scores; the higher one, if there are both, in bold."""
-    has_both = without and with_elmo
-    best = max((without, with_elmo), key=lambda scores: statistics.fmean(scores or [0]))
-    for scores in (without, with_elmo):
+def _compared(*inputs: Sequence[float], digits: int = 1) -> Iterator[str]:
+    """The scores with each input; the highest, if there are several, in bold."""
+    best = max(inputs, key=lambda scores: statistics.fmean(scores or [0]))
+    for scores in inputs:
         text = spread(scores, digits)
-        yield f"**{text}**" if has_both and scores is best else text
+        yield f"**{text}**" if scores is best and sum(map(bool, inputs)) > 1 else text
 
 
 def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
@@ -86,16 +83,15 @@ def _tasks() -> str:
             continue
         for metric in study.metrics:
             is_first = metric == study.metrics[0]
-            compared = [scores_of(name, one, metric=metric) for one in ("GloVe", WITH_ELMO)]
+            scores = [scores_of(name, one, metric=metric) for one in inputs]
             digits = 2 if name == "ewt_pos" else 1
             rows.append(
                 [
                     study.title if is_first else "",
                     _METRICS.get(metric, metric),
                     _control(name) if is_first else "",
-                    *(spread(scores_of(name, one, metric=metric), digits) for one in inputs[:-2]),
-                    *_compared(*compared, digits),
-                    _reduction(*compared),
+                    *_compared(*scores, digits=digits),
+                    _reduction(*scores[-2:]),
                     f"{study.paper:g} %" if is_first and study.paper else "",
                 ]
             )
@@ -122,7 +118,7 @@ def _tasks_with_few_words() -> str:
                     study.title if is_first else "",
                     _METRICS.get(metric, metric),
                     _control(name) if is_first else "",
-                    *_compared(*scores, digits),
+                    *_compared(*scores, digits=digits),
                     _reduction(*scores),
                 ]
             )
