@@ -215,8 +215,6 @@ class TaskConfig(RunSettings):
                 raise ValueError(f"`{name}` is not for --task {self.task}.")
         if self.fine_tune and (self.elmo is None or self.placement == "none"):
             raise ValueError("`fine_tune` needs `elmo` and a `placement` other than none.")
-        if self.fine_tune and self.precision != "float32":
-            raise ValueError("`precision` needs a frozen biLM, without `fine_tune`.")
         if self.freeze_words and self.word_vectors is None:
             raise ValueError("`freeze_words` needs `word_vectors`.")
         if self.phrases is not None and self.share < 1:

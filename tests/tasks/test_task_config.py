@@ -30,7 +30,6 @@ def test_the_default_model_and_dropout_of_elmo_depend_on_the_task(task, model, r
     [
         ({"model": "bcn"}, "`model` must be one of crf for ner. Received: 'bcn'"),
         ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
-        ({"fine_tune": True, "elmo": "x", "precision": "bfloat16"}, "`precision` needs a frozen"),
         ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
         ({"task": "pos", "scheme": "IOB1"}, "`scheme` is not for --task pos"),
         ({"metric": "f1_macro"}, "`metric` is not for --task ner"),
