@@ -10,6 +10,7 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from elmo_tf.logs import warn_once
@@ -30,19 +31,28 @@ def import_tensorflow() -> None:
     sys.stderr.flush()
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)  # what C++ writes ignores the log levels
-    left_out = [name for name in ("jax", "matplotlib", "sklearn") if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))  # importing them raises `ImportError`
     gc.disable()
     try:
-        importlib.import_module("keras")
+        with left_out("jax", "matplotlib", "sklearn"):
+            importlib.import_module("keras")
     finally:
-        for name in left_out:
-            del sys.modules[name]
         gc.enable()
         gc.freeze()  # later collections leave out the objects that exist now
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(nowhere)
+
+
+@contextlib.contextmanager
+def left_out(*modules: str) -> Iterator[None]:
+    """Imports of these modules raise `ImportError`, unless they are imported already."""
+    missing = [name for name in modules if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(missing))
+    try:
+        yield
+    finally:
+        for name in missing:
+            del sys.modules[name]
 
 
 def num_cores() -> int:
