@@ -26,8 +26,8 @@ EOS = " </S>"
 _SPECIAL = (BOS, EOS, "")
 _BOS, _EOS, _PADDING, _FIRST_TOKEN = range(4)
 _LINES_PER_READ = 1024
-# Tokens, of all rows, that are split at a time. Windows do not depend on it.
-_BLOCK_TOKENS = 2**17
+# Limits of a block: its tokens, of all rows, and its windows. Windows do not depend on them.
+_BLOCK_TOKENS, _BLOCK_WINDOWS = 2**17, 64
 
 
 class LMWindows:
@@ -110,7 +110,8 @@ class LMWindows:
         rows, done = block.rest(len(block.windows) * self._window)
         queue, read = block.queue.copy(), []
         lengths = np.array([sum(size for _, size in row) for row in rows]) - done
-        enough = max(self._window, _BLOCK_TOKENS // self._num_rows)
+        most = min(_BLOCK_TOKENS // (self._num_rows * self._window), _BLOCK_WINDOWS)
+        enough = self._window * max(most, 1)
         is_end = False
         while lengths.min() < enough and not is_end:
             while len(queue) < self._num_rows and (lines := next(self._lines, None)) is not None:

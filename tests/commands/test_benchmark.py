@@ -24,6 +24,7 @@ def test_speeds_are_measured_and_compared_with_plain_products(trained, capsys, c
     assert speed["share"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_new_words_take_the_time_of_the_token_encoder():
     speed = measure_speed("small-en", num_turns=1, tokens_per_turn=400)["float32"]
     encode = tf.function(load_bilm("small-en").encode_tokens, [tf.TensorSpec((None,), tf.string)])
