@@ -63,7 +63,7 @@ lint: install
 
 # Two parts, each with new processes, which bounds their memory.
 test:
-	@echo "Lint and the fast tests: about eight minutes on two cores, and some for the first installation"
+	@echo "Lint and the fast tests: about nine minutes on two cores, and some for the first installation"
 	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -m "not slow and not more" --quick --dist loadfile $(LARGE)
 	$(PYTEST) -m "not slow and not more" --quick --dist loadfile tests $(LARGE:%=--ignore %)
