@@ -155,6 +155,8 @@ def refuse_directory(
 
 def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
     """Raises `FileExistsError` if a path exists without `overwrite`, or is no regular file."""
+    if os.fspath(path) == "/dev/stdin":  # `-` of the command line, perhaps a link to the input
+        raise FileExistsError("An output cannot be stdin (-). Choose another path.")
     if not overwrite and os.path.lexists(path):
         raise FileExistsError(f"{os.fspath(path)} exists. {_REMEDY}")
     if os.path.exists(path) and not os.path.isfile(path):

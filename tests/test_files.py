@@ -41,20 +41,6 @@ def test_a_path_appears_with_default_permissions_when_the_block_ends(tmp_path, a
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(default.stat().st_mode)
 
 
-def test_a_file_is_synced_to_disk_before_it_is_renamed(tmp_path, monkeypatch):
-    synced, replace = [], os.replace
-
-    def checked_replace(part, path):
-        assert synced == [len("done")]
-        replace(part, path)
-
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
-    monkeypatch.setattr(os, "replace", checked_replace)
-    with atomic_file(tmp_path / "file.txt") as part:
-        part.write_text("done")
-    assert (tmp_path / "file.txt").exists()
-
-
 @both
 def test_a_failed_block_changes_nothing(tmp_path, atomic):
     path = tmp_path / "new" / "name"
@@ -85,6 +71,7 @@ def test_only_the_same_kind_of_path_is_replaced(tmp_path):
         (atomic_directory, "file", r"file exists and is not a directory\. Choose"),
         (atomic_file, "folder", "folder is not a regular file"),
         (atomic_file, "pipe", "pipe is not a regular file"),
+        (atomic_file, "/dev/stdin", r"cannot be stdin \(-\)"),
     ):
         with pytest.raises(FileExistsError, match=message):
             atomic(tmp_path / name, overwrite=True).__enter__()

@@ -84,13 +84,3 @@ def test_a_line_depends_on_the_total_and_the_initial_units(clock, capsys, total,
         clock(10.0)
         meter.update(20)
     assert capsys.readouterr().err == f"{line}\n"
-
-
-def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with progress(4, "training", "steps") as meter:
-        meter.set_postfix_str("loss 1.5", refresh=False)
-        meter.update(4)
-    bar = capsys.readouterr().err
-    for part in ("\r", "training: 100%", "4/4", "loss 1.5"):
-        assert part in bar

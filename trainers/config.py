@@ -132,7 +132,7 @@ class PretrainConfig(RunSettings):
     # the shape of the biLM.
     CHANGEABLE: ClassVar = (
         *("corpus", "workdir", "vocab", "input_format", "valid", "preset", "start_from"),
-        *("word_input", "tie_softmax", "forward_only", "recipe", "steps", "epochs"),
+        *("word_input", "tie_softmax", "forward_only", "steps", "epochs"),
         *("num_sampled", "eval_every", "save_every", "new_corpus", "resume", "overwrite"),
         "precision",  # processors differ; weights and saved states are float32
     )

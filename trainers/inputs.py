@@ -229,10 +229,12 @@ def copy_weights(source: LanguageModel | BiLM, model: LanguageModel, path: str) 
     Rows of tokens that the vocabulary of the checkpoint lacks are unchanged.
     """
     vocabulary = source.vocabulary
+    bilm = source.bilm if isinstance(source, LanguageModel) else source
+    if bilm.config.char_cnn is None and vocabulary is None:
+        raise FileNotFoundError(f"{path} has no {VOCABULARY_FILE}, which names its token vectors.")
     ids = {token: index for index, token in enumerate(vocabulary.tokens if vocabulary else ())}
     new = [index for index, token in enumerate(model.vocabulary.tokens) if token in ids]
     old = [ids[model.vocabulary.tokens[index]] for index in new]
-    bilm = source.bilm if isinstance(source, LanguageModel) else source
     parts = [(variables_by_path(bilm), variables_by_path(model.bilm))]
     if isinstance(source, LanguageModel):
         parts.append((softmax_variables(source.softmax), softmax_variables(model.softmax)))

@@ -119,7 +119,7 @@ class WorkDirectory:
                 path = self.path / name
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         for name in self._results:  # temporary files of a killed run
-            for part in self.path.glob(f".{name}.*.part*"):
+            for part in self.path.rglob(f".{name}.*.part*"):
                 part.unlink()
         self.write(record)
         log = self.path / LOG_FILE

@@ -21,7 +21,7 @@ FORMATS = ("hdf5", "safetensors")
 WEIGHT_PATTERNS = ("*weights.hdf5", "*weights.safetensors", "model.hdf5")
 
 _CHUNK_SIZE = 2**24  # numbers: 64 MiB of float32
-_MAX_LINKS = 100  # to one group, and from the root to a dataset
+_MAX_LINKS = 400  # to one group, and from the root to a dataset
 _MAX_EXPANSION = 100  # bytes of datasets per byte of their file, which may be compressed
 _REMEDY = "Were these options written for these weights?"
 
@@ -129,17 +129,18 @@ def open_hdf5(path: str | os.PathLike) -> h5py.File:
         ) from None
 
 
-def hdf5_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """The datasets of a file by their names, also those of soft and hard links.
+def hdf5_datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Yields the names and datasets of a file, also those of soft and hard links.
 
     Raises:
         ValueError: see `local_dataset`; all datasets are too large together; or links do not end.
     """
-    found: dict[str, h5py.Dataset] = {}
     total = 0
     visits: collections.Counter[int] = collections.Counter()  # of groups, by address
 
-    def add(group: h5py.Group, prefix: str, parents: tuple[int, ...] = ()) -> None:
+    def datasets(
+        group: h5py.Group, prefix: str, parents: tuple[int, ...]
+    ) -> Iterator[tuple[str, h5py.Dataset]]:
         nonlocal total
         address = h5py.h5o.get_info(group.id).addr
         visits[address] += 1
@@ -151,14 +152,14 @@ def hdf5_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
                 raise _foreign(file, f"{prefix}{name}")
             item = group.get(name)  # None at the end of a broken link
             if isinstance(item, h5py.Group):
-                add(item, f"{prefix}{name}/", (*parents, address))
+                yield from datasets(item, f"{prefix}{name}/", (*parents, address))
             elif isinstance(item, h5py.Dataset):
-                found[f"{prefix}{name}"] = local_dataset(file, item)
+                dataset = local_dataset(file, item)
                 total += item.nbytes
                 _check_size(file, f"{prefix}{name}", total)
+                yield f"{prefix}{name}", dataset
 
-    add(file, "")
-    return found
+    return datasets(file, "", ())
 
 
 def local_dataset(file: h5py.File, dataset: h5py.Dataset) -> h5py.Dataset:
@@ -287,7 +288,7 @@ def _arrays_in(
             # `dump_weights` of the original names the cell of a single layer `RNN/LSTMCell`.
             datasets = {
                 name.replace("/RNN/LSTMCell/", "/RNN/MultiRNNCell/Cell0/LSTMCell/"): dataset
-                for name, dataset in hdf5_datasets(file).items()
+                for name, dataset in hdf5_datasets(file)
             }
             # An empty dataset has no shape.
             shapes = {name: dataset.shape or () for name, dataset in datasets.items()}

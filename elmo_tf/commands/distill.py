@@ -80,10 +80,10 @@ def _words_in(vocab: str) -> list[str]:
 
 
 def _frequent_words(files: list[str], min_count: int, max_size: int | None) -> list[str]:
-    from elmo_tf.text.counting import count_text
+    from elmo_tf.text.corpus import count_files
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-    text = count_text(files)
+    text = count_files(files)
     text.report()
     vocabulary = Vocabulary.of_counts(text.types, min_count)
     words = list(vocabulary.tokens[len(SPECIAL_TOKENS) :][:max_size])

@@ -83,7 +83,7 @@ TokenizerName = Annotated[
         "any; see elmo-tf tokenize), or without a value with that of the model's training text",
     ),
 ]
-_LANGUAGE = re.compile("model|whitespace|[a-z]{2,3}(-[a-z]+)?")
+_LANGUAGE = re.compile("model|whitespace|ko-morph|[a-z]{2,3}")
 ModelDirectory = Annotated[str, Parameter(help="the model is written to DIRECTORY/VERSION")]
 ModelVersion = Annotated[NonNegativeInt, Parameter(help="version number of the model")]
 NamedVectors = Annotated[

@@ -18,6 +18,7 @@ from elmo_tf.commands.options import (
     percent,
     print_json,
     print_results,
+    stdin_in_a_file,
 )
 from elmo_tf.tasks.config import TaskConfig
 
@@ -89,14 +90,15 @@ def predict(
     """
     from elmo_tf.trainers.tasks.predict import predict_task
 
-    num_examples = predict_task(
-        *((workdir, *others), input, output),
-        format=input_format,
-        token_column=token_column,
-        probabilities=probabilities,
-        overwrite=overwrite,
-        tokenizer=tokenizer,
-    )
+    with stdin_in_a_file([input]) as (file,):
+        num_examples = predict_task(
+            *((workdir, *others), file, output),
+            format=input_format,
+            token_column=token_column,
+            probabilities=probabilities,
+            overwrite=overwrite,
+            tokenizer=tokenizer,
+        )
     print_json({"output": output, "examples": num_examples})
 
 

@@ -155,7 +155,7 @@ def _why_not_resumable(folder: Path, settings: dict[str, Any]) -> str:
     if job_file.exists():
         found = json.loads(job_file.read_bytes())
         settings = json.loads(json_text(settings))  # as `write_json` writes them
-        others = [name for name, value in settings.items() if found.get(name) != value]
+        others = [name for name in found | settings if found.get(name) != settings.get(name)]
         problem = "holds unfinished work of another job, with a different "
     else:  # new, or the job was killed before it wrote the file
         others = [child.name for child in folder.iterdir() if not child.name.startswith(".")]

@@ -12,6 +12,7 @@ from elmo_tf import __version__
 from elmo_tf.checkpoints.named_models import cache_folder
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.vectors import check_all_layers
+from elmo_tf.embedding.word_means import WordMeans
 from elmo_tf.files import atomic_file
 from elmo_tf.logs import progress_over
 
@@ -68,6 +69,8 @@ def _digest(embedder: Embedder, sentences: Sequence[Sequence[str]]) -> str:
     settings = embedder.settings()
     content = [__version__, settings["model"], settings["precision"]]
     digest = hashlib.sha256(json.dumps(content).encode())
+    if isinstance(embedder, WordMeans):
+        sentences = embedder.inputs(sentences)
     for sentence in sentences:
         digest.update(json.dumps(sentence).encode())
     return digest.hexdigest()

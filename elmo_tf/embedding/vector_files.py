@@ -200,12 +200,14 @@ class NpyFile(VectorFile):
         super().__init__(options)
 
     def join(self, shards: Shards, shape: tuple[int | None, ...], folder: Path) -> Path:
-        path, shards = folder / "vectors.npy", list(shards)
-        shape = (sum(len(sentences) for _, sentences in shards), *shape)
+        path, sizes = folder / "vectors.npy", {}
+        for shard, sentences in shards:
+            sizes[shard] = len(sentences)
+        shape = (sum(sizes.values()), *shape)
         header = {"descr": np.dtype(self._options.dtype).str, "fortran_order": False}
         with open(path, "wb") as file:
             np.lib.format.write_array_header_1_0(file, {**header, "shape": shape})
-            for shard, _ in shards:
+            for shard in sizes:
                 with open(shard, "rb") as part:
                     shutil.copyfileobj(part, file)
         return path

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.embedding.embedder import Embedder
-from elmo_tf.text.tokenizers import align
+from elmo_tf.text.tokenizers import LanguageTokenizer, align
 
 
 class WordMeans:
@@ -36,9 +36,17 @@ class WordMeans:
         self._embedder = embedder
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the vectors depend on."""
-        settings = self._embedder.settings()
-        return {**settings, "model": f"{settings['model']} {self._embedder.tokenizer!r}"}
+        """Everything that the vectors depend on, beside the `inputs`."""
+        settings, tokenizer = self._embedder.settings(), self._embedder.tokenizer
+        name = repr(tokenizer) if isinstance(tokenizer, LanguageTokenizer) else "a function"
+        return {**settings, "model": f"{settings['model']} {name}"}
+
+    def inputs(self, sentences: Iterable[Sequence[str]]) -> Iterable[Sequence[Any]]:
+        """Sentences as their vectors depend on them: if a function splits them, with its tokens."""
+        tokenizer = self._embedder.tokenizer
+        if isinstance(tokenizer, LanguageTokenizer):
+            return sentences
+        return ((len(each), *align(each, tokenizer)) for each in sentences)
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         """Yields the vectors of each sentence, float32 (…, word, feature)."""
@@ -52,9 +60,13 @@ class WordMeans:
 def means_of_parts(vectors: np.ndarray, owners: Sequence[int], num_words: int) -> np.ndarray:
     """The mean vector of the parts of each word; zeros for a word without parts.
 
-    From vectors (…, part, feature) and the index of the word of each part, of -1 if it is of none,
-    returns (…, word, feature).
+    From vectors (…, part, feature) and the index of the word of each part (ascending; -1 if it is
+    of none), returns (…, word, feature).
     """
-    is_part = np.arange(num_words)[:, np.newaxis] == np.array(owners, int)  # (word, part)
-    shares = is_part / np.maximum(is_part.sum(axis=1, keepdims=True), 1)
-    return shares.astype(vectors.dtype) @ vectors
+    owners = np.array(owners, int)
+    is_part = owners >= 0
+    words, starts, counts = np.unique(owners[is_part], return_index=True, return_counts=True)
+    sums = np.add.reduceat(vectors[..., is_part, :], starts, axis=-2)
+    means = np.zeros((*vectors.shape[:-2], num_words, vectors.shape[-1]), vectors.dtype)
+    means[..., words, :] = sums / counts[:, np.newaxis]
+    return means

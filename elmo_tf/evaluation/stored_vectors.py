@@ -191,7 +191,7 @@ def _hdf5(path: Path) -> Stored:
         texts = json.loads(read(SENTENCES)[0])
         texts = {key_of(text): name for text, name in texts.items()}
         return Stored(numbers, texts, read)
-    names = list(hdf5_datasets(file))
+    names = [name for name, _ in hdf5_datasets(file)]
     # A dataset that is named by its sentence has the number of its line.
     has_lines = any("line" in file[name].attrs for name in names[:1])
     if all(map(str.isdecimal, names)) and not has_lines:
@@ -207,24 +207,28 @@ def _parquet(path: Path) -> Stored:
     """Shards with one row per sentence, see `ParquetFile`."""
     parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    files = [parquet.ParquetFile(path) for path in paths]
-    numbers, texts = {}, {}
-    for number, file in enumerate(files):
-        columns = set(file.schema_arrow.names)
-        if missing := {"line", "shape", "vectors"} - columns:
-            raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group, sorted(columns & {"line", "tokens"})).to_pylist()
-            for row, sentence in enumerate(table):
-                numbers[sentence["line"]] = number, group, row
-                if "tokens" in sentence:
-                    texts[key_of(" ".join(sentence["tokens"]))] = number, group, row
+    numbers, texts, text_files = {}, {}, set()
+    for path in paths:
+        with parquet.ParquetFile(path) as file:
+            columns = set(file.schema_arrow.names)
+            if missing := {"line", "shape", "vectors"} - columns:
+                raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
+            names = sorted(columns & {"file", "line", "tokens"})
+            for group in range(file.num_row_groups):
+                for row, sentence in enumerate(file.read_row_group(group, names).to_pylist()):
+                    numbers[sentence["line"]] = path, group, row
+                    text_files.add(sentence.get("file"))
+                    if "tokens" in sentence:
+                        texts[key_of(" ".join(sentence["tokens"]))] = path, group, row
+    if len(text_files) > 1:  # which all have a line 0
+        numbers = {}
 
     @functools.lru_cache(maxsize=2)
-    def read_group(number: int, group: int) -> Any:
-        return files[number].read_row_group(group, ["shape", "vectors"])
+    def read_group(path: Path, group: int) -> Any:
+        with parquet.ParquetFile(path) as file:
+            return file.read_row_group(group, ["shape", "vectors"])
 
-    def read(place: tuple[int, int, int]) -> np.ndarray:
+    def read(place: tuple[Path, int, int]) -> np.ndarray:
         *group, row = place
         table = read_group(*group)
         return table["vectors"][row].values.to_numpy().reshape(table["shape"][row].as_py())

@@ -143,7 +143,13 @@ def embed_with_ray(
 def _absolute(model: Any) -> Any:
     if isinstance(model, tuple | list):
         return tuple(map(_absolute, model))
-    return os.path.abspath(model) if os.path.exists(model) else os.fspath(model)
+    is_local = os.path.exists(model) or _has_prefix(model)
+    return os.path.abspath(model) if is_local else os.fspath(model)
+
+
+def _has_prefix(model: str | os.PathLike) -> bool:
+    """Whether a model is the prefix of the files of a TensorFlow 1 checkpoint."""
+    return os.path.isfile(f"{os.fspath(model)}.index")
 
 
 def _states(files: list[str]) -> list[list[Any]]:
@@ -155,6 +161,8 @@ def _digest(model: Any) -> str | None:
     files = list(map(Path, model if isinstance(model, tuple | list) else [model]))
     if files[0].is_dir():
         files = sorted(files[0].rglob("*"))
+    elif _has_prefix(files[0]):
+        files = sorted(files[0].parent.glob(f"{files[0].name}.*"))
     if not all(file.exists() for file in files):
         return None
     digest = hashlib.sha256()

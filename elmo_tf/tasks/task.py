@@ -19,7 +19,7 @@ from elmo_tf.tasks.scores import label_scores
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.text_model import tokens_of
 from elmo_tf.tasks.token_vectors import CharacterEmbedding, WordEmbedding, word_counts
-from elmo_tf.text.reading import is_utf_8, read_lines
+from elmo_tf.text.reading import check_regular_file, is_utf_8, read_lines
 from elmo_tf.text.sentence_files import FileSentence, sentence_reader
 
 # Rarer words share one vector, so that this vector has training examples.
@@ -218,6 +218,7 @@ def _parsed_option(option: str) -> tuple[str, Any]:
 
 def first_line(path: str) -> str:
     """The first line of a file that is not empty; "" without one."""
+    check_regular_file(path)  # which is read again
     return next((line for line in read_lines(path) if line.strip()), "")
 
 

@@ -73,9 +73,10 @@ class LanguageTokenizer:
         # Parts that are normalized each on its own.
         parts: list[str] = []
         for character in text:
-            normal = unicodedata.normalize("NFC", "".join(parts[-1:]) + character)
-            follows = bool(parts) and not parts[-1].isspace()
-            if follows and (unicodedata.combining(character) or len(normal) == 1):
+            last = parts[-1] if parts else " "
+            # Longer parts are never one character, and normalizing them takes quadratic time.
+            is_one = len(last) < 8 and len(unicodedata.normalize("NFC", last + character)) == 1
+            if not last.isspace() and (unicodedata.combining(character) or is_one):
                 parts[-1] += character
             else:
                 parts.append(character)

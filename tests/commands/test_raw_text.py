@@ -28,6 +28,7 @@ def _texts():
         ("score --tokenize=en", "score --tokenize=en"),
         ("score m --tokenize en", "score m --tokenize en"),
         ("score --tokenize run a.txt", "score --tokenize model run a.txt"),
+        ("score --tokenize my-run a.txt", "score --tokenize model my-run a.txt"),
     ],
 )
 def test_without_the_code_of_a_language_the_tokenizer_is_that_of_the_model(given, words):

@@ -153,6 +153,8 @@ def test_settings_of_a_job_contain_all_that_its_shards_depend_on(
         )
         with pytest.raises(error):
             split.embed_file(text, tmp_path / "split.hdf5")
+    with pytest.raises(FileExistsError, match=r"a different tokenizer\. Delete"):
+        Embedder(bilm, batch_tokens=8).embed_file(text, tmp_path / "split.hdf5")
     stop_after(NUM_GROUPS)
     embedder.embed_file(text, output, pool="mean", overwrite=True)
     assert read_vectors(output)[0].ndim == 2

@@ -5,6 +5,8 @@ import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.embedding.stored_layers import StoredLayers
+from elmo_tf.embedding.word_means import WordMeans
+from elmo_tf.text.tokenizers import Token
 from nested_arrays import assert_close
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -60,6 +62,22 @@ def test_layers_of_another_model_or_precision_are_computed(embedder, calls, monk
     monkeypatch.setattr(embedder, "settings", lambda: settings)
     read(embedder)
     assert len(calls) == 2
+
+
+class Beginning(int):
+    """A tokenizer whose only token is the beginning of the text."""
+
+    def __call__(self, text):
+        return [[Token(text[:self], 0, int(self))]]
+
+    def __repr__(self):
+        return "Beginning"
+
+
+def test_layers_of_words_depend_on_the_tokens_of_a_function(bilm):
+    sources = [WordMeans(Embedder(bilm, tokenizer=Beginning(length))) for length in (2, 1)]
+    (first,), (second,) = (read(source, [["abc"]]) for source in sources)
+    assert (first != second).any()
 
 
 @pytest.mark.parametrize("size", [0, 3 * 11 * 12 * 2 + 1])

@@ -83,6 +83,22 @@ def test_different_vectors_of_proteins_have_the_same_tokens(bilm):
     assert found["first_different"]["difference"] == "token 0, 'M', in layer average"
 
 
+def test_shards_of_several_texts_are_compared_with_one_of_them(bilm):
+    Path("b.txt").write_text("a cat\n")
+    Path("both").mkdir()
+    for name in ("text.txt", "b.txt"):
+        Embedder(bilm).embed_file(name, f"{name}.parquet")
+        (shard,) = Path(f"{name}.parquet").iterdir()
+        table = pq.read_table(shard)
+        pq.write_table(table.append_column("file", [[name] * len(table)]), f"both/{name}.parquet")
+    Path("both").rename("both.parquet")
+
+    sentences = [*sentence_reader("text.txt")()]
+    found = compare_vectors(open_stored("both.parquet"), Embedder(bilm), sentences)
+
+    assert (found["different"], found["more_in_file"]) == (0, 1)
+
+
 def test_invalid_files_are_reported_by_name(bilm):
     Embedder(bilm, layers="top").embed_file("text.txt", "means.hdf5", pool="mean")
     Path("damaged.hdf5").write_bytes(Path("means.hdf5").read_bytes()[:300])

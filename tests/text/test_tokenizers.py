@@ -50,6 +50,12 @@ def test_text_is_split_into_sentences_and_tokens(language, tokenizers):
         check_offsets(tokenizers[language], same)
 
 
+def test_many_marks_of_one_letter_are_one_token():
+    text = "a" + "\u0316\u0301" * 1500 + " b"
+    ((first, second),) = LanguageTokenizer("xx")(text)
+    assert (first.start, first.end, second.start) == (0, 3001, 3002)
+
+
 def check_offsets(tokenizer, text):
     """Tokens are parts of the text in order, and only whitespace is between them."""
     end = 0

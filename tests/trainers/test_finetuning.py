@@ -80,6 +80,10 @@ def test_tokens_in_both_vocabularies_keep_their_embeddings(tmp_path, settings, u
     np.testing.assert_allclose(
         after.bilm.token_embeddings(shared), before.bilm.token_embeddings(shared), atol=1e-7
     )
+    for name in ("softmax.hdf5", "vocab.txt"):
+        (tmp_path / "first" / name).unlink()
+    with pytest.raises(FileNotFoundError, match=r"first has no vocab\.txt"):
+        pretrain(PretrainConfig(**unchanged, start_from=tmp_path / "first", workdir=tmp_path / "x"))
 
 
 def test_only_the_bilm_is_loaded_from_a_checkpoint_without_a_softmax(

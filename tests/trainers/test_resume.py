@@ -40,6 +40,8 @@ def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
             if name != "COMPLETE":
                 (broken / name).write_bytes(b"half a fi")
     (broken / ".COMPLETE.1a2b3c4d.part").write_text('{"st')
+    (interrupted / "best").mkdir(exist_ok=True)
+    (interrupted / "best/.weights.hdf5.1a2b3c4d.part.hdf5").touch()
     for name in ("train_1.txt", "train_2.txt", "vocab.txt"):
         shutil.copy(text / name, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -53,6 +55,7 @@ def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
     assert_close(*([reader.get_tensor(name) for name in sorted(names)] for reader in readers))
     saves = sorted(path.name for path in (interrupted / "state").iterdir())
     assert saves == ["step-00000050", "step-00000060"]
+    assert not [*interrupted.rglob("*.part*")]
 
 
 def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted, settings):

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import shutil
 
 import pytest
@@ -160,6 +161,15 @@ def test_sentences_and_columns_are_told_apart(content, name, predicates, tmp_pat
     if -1 in predicates:
         with pytest.raises(ValueError, match=r"line \d: .*fit none of the layouts"):
             srl.read([str(tmp_path / name)], config_of("srl"))
+
+
+def test_stdin_is_predicted_as_a_file(trained, command, stdin, tmp_path):
+    stdin(b"a good film\n" * 3)
+    assert command("task", "predict", trained("sst")[0], "-", tmp_path / "out")[0] == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 3
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe is not a regular file"):
+        predict_task(trained("sst")[0], tmp_path / "pipe", tmp_path / "other")
 
 
 def test_tagged_texts_are_separated_by_empty_lines(predicted):
