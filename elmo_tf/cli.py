@@ -70,6 +70,9 @@ DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 def run() -> None:
     """Entry point of the console script."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes temporary files
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed, as by `2>&-`
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     sys.exit(main(sys.argv[1:]))
 
 

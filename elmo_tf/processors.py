@@ -105,11 +105,11 @@ def usable_precision(precision: str) -> str:
     return "float32"
 
 
-_first_process = functools.cache(os.getpid)  # the process that first used an `Embedder`
+_first_process = functools.cache(os.getpid)  # the process that first built a biLM
 
 
 def is_forked() -> bool:
-    """Whether this process was forked from one that had used an `Embedder`."""
+    """Whether this process was forked from one that had built a biLM."""
     return _first_process() != os.getpid()
 
 
@@ -117,6 +117,7 @@ def refuse_fork() -> None:
     """Raises `RuntimeError` if `is_forked`: TensorFlow would hang, because its threads are gone."""
     if is_forked():
         raise RuntimeError(
-            "This process was forked from one that had used an Embedder, and TensorFlow does not "
-            'work after a fork. Start processes with multiprocessing.get_context("spawn").'
+            "This process was forked from one that had loaded a model, and TensorFlow does not "
+            'work after a fork. Start processes with multiprocessing.get_context("spawn"), or call '
+            'multiprocessing.set_start_method("spawn") first.'
         )

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import elmo_tf
 from elmo_tf import cli, saved_models
 from elmo_tf.saved_models.exporting import export
 from runs import LINES
@@ -216,7 +215,3 @@ def test_a_closed_stdout_prints_no_error(command, trained, monkeypatch):
         status, _, err = command("evaluate", trained, "text.txt")
     assert status == 1
     assert "elmo-tf:" not in err
-
-
-def test_the_version_is_printed(command):
-    assert command("--version") == (0, f"elmo_tf {elmo_tf.__version__}\n", "")

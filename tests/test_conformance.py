@@ -67,11 +67,6 @@ def test_settings_out_of_range_are_refused(layer_class, settings, message):
         layer_class(**settings)
 
 
-def test_the_width_of_a_highway_must_be_known():
-    with pytest.raises(ValueError, match=r"last axis of `inputs` must be known.*\(None, None\)"):
-        HighwayStack(1).build((None, None))
-
-
 def uniform(limit):
     return lambda array: 0.99 * limit < np.abs(array).max() <= limit
 

@@ -72,7 +72,7 @@ class Embedder:
     Raises:
         ValueError: an argument is not allowed, or the biLM is stateful or has keep_boundaries=True.
         FileNotFoundError: there is no such checkpoint.
-        RuntimeError: this process was forked from one that had used an `Embedder`. All methods
+        RuntimeError: this process was forked from one that had loaded a model. All methods
             that compute vectors raise it too.
 
     Example:

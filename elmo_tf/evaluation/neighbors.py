@@ -19,6 +19,7 @@ from elmo_tf.text.tokenizers import Tokenizer, token_sentences
 
 _TOKENS_PER_BLOCK = 8_192
 _MAX_CLUSTERED = 100
+_MAX_DIFFERENCE = 0.1  # of vectors of one biLM in different precisions
 # Control characters, line and paragraph separators, and surrogates (invalid bytes).
 _INVISIBLE = {"Cc", "Zl", "Zp", "Cs"}
 
@@ -149,6 +150,11 @@ def nearest_tokens(
             f"{stored.path} has {sizes[1][0]} layers of width {sizes[1][1]}, and the biLM "
             f"{sizes[0][0]} of width {sizes[0][1]}. Embed the text with this biLM and all layers."
         )
+    if stored is not None and sentences:
+        first = [next(iter(sentences)).split(" ")]
+        (own,), (other,) = embedder.embed(first), stored.embed(first)
+        if np.abs(own - other).max() > _MAX_DIFFERENCE * np.abs(own).max():
+            raise ValueError(f"{stored.path} has other vectors than this biLM computes.")
     vectors = _query_vectors(embedder, queries)[:, layers]
     best: list[dict[int, dict]] = [{layer: {} for layer in layers} for _ in queries]
     num_tokens = sum(sentence.count(" ") + 1 for sentence in sentences)

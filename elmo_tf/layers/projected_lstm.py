@@ -162,6 +162,8 @@ class ProjectedLSTM(keras.layers.RNN):
         cell = ProjectedLSTMCell(*sizes, name="cell", **shared)
         kwargs.setdefault("zero_output_for_mask", True)
         super().__init__(cell, return_sequences=return_sequences, **kwargs)
+        # XLA cannot compile `recurrence` with a mask.
+        self.supports_jit = keras.config.backend() != "tensorflow"
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
         if keras.config.backend() != "tensorflow" or not self.zero_output_for_mask:

@@ -13,6 +13,7 @@ from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.portability import is_portable, require_tensorflow
+from elmo_tf.processors import refuse_fork
 from elmo_tf.text.characters import string_tensor
 from elmo_tf.text.inputs import checked_inputs, is_token, refuse_string, token_batch
 from elmo_tf.text.lexicon import Lexicon
@@ -77,6 +78,7 @@ class BiLM(keras.Model):
         lexicon: Lexicon | None = None,
         **kwargs,
     ):
+        refuse_fork()
         super().__init__(**kwargs)
         if not isinstance(config, BiLMConfig):
             raise TypeError(f"`config` must be a BiLMConfig. Received: {config!r}")

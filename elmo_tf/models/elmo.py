@@ -157,14 +157,16 @@ class Elmo(keras.layers.Layer):
         tensor, row_lengths = checked_inputs(inputs, lengths)
         if lengths is not None:
             tensor = self._cut(tensor, row_lengths)
-        return super().__call__(tensor, **kwargs)
+        # With lengths, the biLM does not take tokens that contain spaces for sentences.
+        is_tokens = isinstance(tensor, tf.Tensor) and tensor.dtype == tf.string
+        return super().__call__(tensor, lengths=row_lengths if is_tokens else None, **kwargs)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs, lengths=None, training=False):
         if training and not tf.executing_eagerly():
             from elmo_tf.compat import release_reductions
 
             release_reductions()
-        outputs = self.bilm(inputs, training=training and self.trainable_bilm)
+        outputs = self.bilm(inputs, lengths=lengths, training=training and self.trainable_bilm)
         return self.of_layers(outputs["layers"], outputs["mask"], training)
 
     def compute_mask(self, inputs, previous_mask=None):
@@ -185,7 +187,7 @@ class Elmo(keras.layers.Layer):
         mixes = [mix.mixing_weights() for mix in self.mixes]
         return mixes if self.num_mixes > 1 else mixes[0]
 
-    def compute_output_spec(self, inputs, training=False):
+    def compute_output_spec(self, inputs, lengths=None, training=False):
         # Without this method, Keras traces `call` to find the shape of each symbolic output.
         shape = (*sentence_shape(inputs.shape), self.dim)
         outputs = [keras.KerasTensor(shape, self.dtype_policy.compute_dtype) for _ in self.mixes]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmo_tf.lazy import require_extra
-from elmo_tf.tasks.tag_schemes import spans_of
+from elmo_tf.tasks.tag_schemes import ANY_SCHEME, spans_of
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -18,20 +18,17 @@ _VERB = "V"
 Entities = Iterable[Iterable[Hashable]]
 
 
-def span_scores(
-    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str = "BIO"
-) -> dict:
+def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
     """Scores spans, which are correct if both ends and the type are.
 
     Args:
-        gold, predicted: the tags of each sentence.
-        scheme: the scheme of both, see `spans_of`. Defaults to "BIO".
+        gold, predicted: the tags of each sentence, of any scheme.
 
     Returns:
         "precision", "recall" and "f1" over all spans, 0 to 1; "spans", the number of gold spans;
         and "types", the same for each type.
     """
-    spans = [[set(spans_of(tags, scheme)) for tags in each] for each in (gold, predicted)]
+    spans = [[set(spans_of(tags, ANY_SCHEME)) for tags in each] for each in (gold, predicted)]
     return _scores_of_labels(_counts_by_label(zip(*spans, strict=True)), "spans")
 
 

@@ -166,6 +166,11 @@ class Task(abc.ABC):
             average=config.mix == "average",
             name="elmo",
         )
+        for name, value in map(_parsed_option, config.model_options):
+            if name in ("labels", "embeddings", "elmo") or arguments[name] != value:
+                raise ValueError(
+                    f"`model_options` (--set) cannot set {name}: another setting does."
+                )
         return self.models[config.model](embeddings=embeddings, elmo=elmo, **arguments)
 
     def model_arguments(self, config: TaskConfig) -> dict[str, Any]:

@@ -305,6 +305,8 @@ def with_elmo(hidden: Any, vectors: dict[str, Any]) -> Any:
 def check_distinct(names: Sequence[str], kind: str) -> None:
     """Checks that names are distinct and valid UTF-8."""
     for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"`{kind}s` must be strings. Received: {name!r}")
         if not is_utf_8(name):
             raise ValueError(f"A {kind} is not valid UTF-8: {name!r}.")
     if len(set(names)) < len(names):

@@ -104,9 +104,12 @@ class TextModel(keras.Model, abc.ABC):
 
     def in_parts(self, inputs: Any) -> Iterable[Any]:
         """Parts of inputs, at least one, that are predicted one after the other."""
-        named = self._without_layers(inputs)
-        for start in range(0, max(len(named[self.texts[0]]), 1), _ROWS):
+        named = self._by_name(inputs)
+        if not all(isinstance(values, list | tuple) for values in named.values()):
+            named = self._without_layers(named)
+        for start in range(0, max(1, *map(len, named.values())), _ROWS):
             part = {name: values[start : start + _ROWS] for name, values in named.items()}
+            part = self._without_layers(part)
             for text in self.texts:
                 lengths = count_tokens(is_token(part[text])).numpy().tolist()
                 width = rounded_length(max(lengths, default=0))

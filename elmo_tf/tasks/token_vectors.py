@@ -165,9 +165,10 @@ class WordEmbedding(keras.layers.Layer):
         self.dim = dim
         self.lowercase = lowercase
         self.num_trained = num_trained
-        # Id 0 is padding, 1 any other word.
+        # Id 0 is padding, 1 any other word. Keras pads a list of words to the longest one.
+        vocabulary = np.array(self.words, object)
         self.lookup = keras.layers.StringLookup(
-            vocabulary=list(self.words), mask_token="", oov_token="[UNK]", name="lookup"
+            vocabulary=vocabulary, mask_token="", oov_token="[UNK]", name="lookup"
         )
         self.supports_jit = False  # strings
 

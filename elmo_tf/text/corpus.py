@@ -32,13 +32,13 @@ _MIXED_FILES = 64
 _MAX_UNKNOWN = 0.05
 
 
-def read_sentences(files: Iterable[TextSource], format: str | None = None) -> Iterator[list[str]]:
+def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
     """Yields the tokens of each line, without empty lines; splits lines of over 10,000 tokens.
 
-    For `format` and errors, see `sentence_lines`.
+    For errors, see `sentence_lines`.
     """
     for file in files:
-        for line in sentence_lines(file, format=format):
+        for line in sentence_lines(file):
             tokens = line.split()
             for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]

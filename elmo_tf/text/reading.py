@@ -67,8 +67,8 @@ def sentence_lines(source: TextSource, first: int = 1, format: str | None = None
         for line_number, line in enumerate(lines, start=1):
             if line.startswith(">"):
                 raise ValueError(
-                    f"{name}, line {line_number}: the text begins with '>', as in FASTA. Use "
-                    "--input-format fasta, or write a space before the '>'."
+                    f"{name}, line {line_number}: the text begins with '>', as in FASTA. "
+                    "Write a space before the '>'; or call FASTA .fasta, or use --input-format."
                 )
             yield line
             if line.strip():

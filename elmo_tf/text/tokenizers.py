@@ -234,9 +234,17 @@ def _spacy(language: str) -> _Cut:
         ) from None
     nlp.add_pipe("sentencizer")
     nlp.max_length = sys.maxsize  # the usual limit is for components that need memory
-    return lambda text: (
-        ((token.idx, token.idx + len(token)) for token in sentence) for sentence in nlp(text).sents
-    )
+
+    def cut(text: str) -> Iterator[_Spans]:
+        # Long runs of punctuation would take quadratic time.
+        ends = [match.end() for match in re.finditer(r"\S{1000}", text)]
+        gaps = [end + index for index, end in enumerate(ends)]
+        parts = (text[start:end] for start, end in itertools.pairwise([0, *ends, len(text)]))
+        for sentence in nlp(" ".join(parts)).sents:
+            starts = [token.idx - bisect.bisect(gaps, token.idx) for token in sentence]
+            yield [(start, start + len(one)) for start, one in zip(starts, sentence, strict=True)]
+
+    return cut
 
 
 # Tokenizers other than spaCy's, by language code.

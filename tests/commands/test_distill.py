@@ -44,5 +44,5 @@ def test_corpus_words_get_the_mean_vectors_of_their_occurrences(
         expected = np.mean(occurrences[token], axis=0)
         np.testing.assert_allclose(found[token], expected, rtol=1e-4, atol=1e-5)
     os.mkfifo("pipe")
-    status, _, err = command("distill", checkpoint_directory, "--corpus", "pipe", "--output", "v")
-    assert (status, "pipe is not a regular file" in err) == (1, True)
+    _, _, err = command("distill", checkpoint_directory, "--corpus", "pipe", "--output", "v")
+    assert "pipe is not a regular file" in err

@@ -85,17 +85,14 @@ def test_different_vectors_of_proteins_have_the_same_tokens(bilm):
 
 def test_shards_of_several_texts_are_compared_with_one_of_them(bilm):
     Path("b.txt").write_text("a cat\n")
-    Path("both").mkdir()
+    Path("both.parquet").mkdir()
     for name in ("text.txt", "b.txt"):
         Embedder(bilm).embed_file(name, f"{name}.parquet")
-        (shard,) = Path(f"{name}.parquet").iterdir()
-        table = pq.read_table(shard)
-        pq.write_table(table.append_column("file", [[name] * len(table)]), f"both/{name}.parquet")
-    Path("both").rename("both.parquet")
-
-    sentences = [*sentence_reader("text.txt")()]
-    found = compare_vectors(open_stored("both.parquet"), Embedder(bilm), sentences)
-
+        table = pq.read_table(f"{name}.parquet/part-00000.parquet")
+        table = table.append_column("file", [[name] * len(table)])
+        pq.write_table(table, f"both.parquet/{name}.parquet")
+    stored, sentences = open_stored("both.parquet"), [*sentence_reader("text.txt")()]
+    found = compare_vectors(stored, Embedder(bilm), sentences)
     assert (found["different"], found["more_in_file"]) == (0, 1)
 
 

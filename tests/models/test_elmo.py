@@ -45,6 +45,11 @@ def test_preprocessed_strings_give_the_same_vectors(bilm, word_bilm, caplog):
     assert "AutoGraph" not in caplog.text
 
 
+def test_tokens_may_contain_spaces(bilm):
+    rows, elmo = [["10 000"], ["a b"]], Elmo(bilm)
+    np.testing.assert_allclose(elmo(rows), elmo(tf.constant(rows), lengths=[1, 1]), atol=1e-6)
+
+
 def test_only_the_scale_of_an_average_is_trained(bilm, layers):
     elmo = Elmo(bilm, average=True)
     elmo.mixes[0].scaling.assign(1.7)

@@ -57,6 +57,11 @@ def as_targets(gold):
     return np.array([(*span, entity) for span, entity in gold.items()], np.int32).reshape(-1, 3)
 
 
+def test_a_list_of_sentences_is_one_document(model):
+    inputs = some_document((2,) * 33)
+    np.testing.assert_allclose(model.predict(inputs, verbose=0)["spans"], model(inputs)["spans"])
+
+
 Expected = collections.namedtuple("Expected", "mention_scores kept span_scores antecedent_scores")
 
 

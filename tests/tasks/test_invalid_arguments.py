@@ -35,6 +35,8 @@ def test_invalid_arguments_of_models_are_refused(kind, wrong, message):
 def test_a_model_has_an_input_with_the_right_number_of_mixes(bilm):
     with pytest.raises(TypeError, match="`labels` must be a list of strings"):
         new_model("classifier", labels="ab")
+    with pytest.raises(TypeError, match=r"`labels` must be strings\. Received: 0"):
+        new_model("classifier", labels=[0, 1])
     with pytest.raises(TypeError, match=r"must be an Elmo, such as Elmo\.from_pretrained"):
         BiLSTMClassifier(["a"], elmo="small-en")
     with pytest.raises(ValueError, match="The model has no input: pass `embeddings`"):

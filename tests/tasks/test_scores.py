@@ -248,6 +248,5 @@ def test_a_document_may_have_no_entities():
 
 def test_repeated_mentions_count_only_at_their_first_occurrence():
     once = coreference_scores([["abc", "de"]], [["ab", "cd"]])
-
     assert coreference_scores([["abc", "de"]], [["aba", "bcda", "ab"]]) == once
     assert coreference_scores([["abac", "dea", "c"]], [["ab", "cd"]]) == once

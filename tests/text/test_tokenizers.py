@@ -54,6 +54,7 @@ def test_many_marks_of_one_letter_are_one_token():
     text = "a" + "\u0316\u0301" * 1500 + " b"
     ((first, second),) = LanguageTokenizer("xx")(text)
     assert (first.start, first.end, second.start) == (0, 3001, 3002)
+    check_offsets(LanguageTokenizer("en"), "(" * 2500 + " b")
 
 
 def check_offsets(tokenizer, text):

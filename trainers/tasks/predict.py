@@ -26,7 +26,7 @@ from elmo_tf.tasks.semantic_roles.predicates import (
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import Ensemble, TaskModel
 from elmo_tf.text.counting import KnownText, reported_sentences
-from elmo_tf.text.reading import encode
+from elmo_tf.text.reading import encode, open_output
 from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
 
 # The tasks whose files have a format of their own.
@@ -177,7 +177,8 @@ def _write_files(
     with contextlib.ExitStack() as stack:
         for suffix, lines in outputs.items():
             part = stack.enter_context(atomic_file(os.fspath(output) + suffix, overwrite))
-            part.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+            with open_output(part) as file:
+                file.writelines(encode(line) + b"\n" for line in lines)
 
 
 def _lines_with_probabilities(

@@ -30,6 +30,7 @@ from elmo_tf.tasks.registry import TASKS
 from elmo_tf.tasks.semantic_roles.predicates import PredicateTagging
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.reading import check_regular_file
 from elmo_tf.text.tokenizers import tokenizer_code
 from elmo_tf.trainers.optimizers import WeightAverage
 from elmo_tf.trainers.tasks.predict import predict_batches
@@ -37,6 +38,7 @@ from elmo_tf.trainers.workdir import WorkDirectory
 
 STATE_FILE = "state.npz"
 _RECORD = "record"
+_ELMO_SETTINGS = "mix", "mix_l2", "layer_norm", "precision"
 
 
 def train_task(config: TaskConfig) -> dict[str, Any]:
@@ -65,6 +67,10 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
         ImportError: "coref" without the extra `tasks`.
         OSError: a file or the checkpoint cannot be read or written.
     """
+    for name in _ELMO_SETTINGS:
+        default = TaskConfig.__pydantic_fields__[name].default
+        if config.elmo is None and getattr(config, name) != default:
+            raise ValueError(f"`{name}` needs `elmo`.")
     record = train_model(config, TASKS[config.task]())
     if config.task == "srl":
         logging.info("Training the tagger that finds predicates.")
@@ -77,6 +83,8 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     """Trains the model of one task, see `train_task`."""
     config = with_tokenizer_code(config)
+    if config.word_vectors is not None:
+        check_regular_file(config.word_vectors)
     results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
     workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
@@ -116,7 +124,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         layers = None
         if bilm is not None and not config.fine_tune:
             distinct = distinct_texts(map(task.texts, (*all_examples, *dev_examples)))
-            words = config.tokenizer if model.labels_words else None
+            words = model.tokenizer if model.labels_words else None
             embedder = Embedder(bilm, "all", config.precision, tokenizer=words)
             layers = distinct, StoredLayers(WordMeans(embedder) if words else embedder, [*distinct])
         train = task.training_batches(model, examples, config, layers)

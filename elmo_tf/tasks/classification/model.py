@@ -52,7 +52,8 @@ class Classifier(LabelModel):
             return balanced_weights(np.ravel(y).tolist())
         names = [key for key in class_weight if isinstance(key, str)]
         ids = dict(zip(names, self.label_ids(names), strict=True))
-        return {ids.get(key, key): weight for key, weight in class_weight.items()}
+        weights = {ids.get(key, key): weight for key, weight in class_weight.items()}
+        return dict.fromkeys(range(len(self.labels)), 1.0) | weights
 
     def per_example_loss(self, y, outputs, inputs=None):
         scores = tf.cast(outputs, tf.float32)

@@ -278,6 +278,13 @@ class CoreferenceModel(TaskModel):
     def in_parts(self, inputs):
         return [inputs]  # one document
 
+    def _ready(self, x, y=None, sample_weight=None):
+        x, y, sample_weight = super()._ready(x, y, sample_weight)
+        if not isinstance(x, dict):
+            return x, y, sample_weight
+        document = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+        return tf.data.Dataset.from_tensors(document), None, None  # Keras would divide it
+
     def as_lists(self, predictions):
         rows = zip(*(predictions[name].numpy().tolist() for name in self.listed), strict=True)
         entities: dict[int, list[tuple[int, int]]] = {}

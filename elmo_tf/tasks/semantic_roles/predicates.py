@@ -125,16 +125,16 @@ class PropositionTagger:
 
     def propositions(self, inputs: Any) -> list[list[Proposition]]:
         """The propositions of each sentence or list of tokens, in the order of their predicates."""
-        inputs = self.predicate_tagger.named_inputs(inputs)
-        found = self._compiled(inputs)
-        columns = [each.numpy() for each in (inputs["tokens"], found["predicate"], found["roles"])]
         propositions = []
-        for row, predicates, roles in zip(*columns, strict=True):
-            tokens = [decode(token) for token in row if token]
-            pairs = [pair for pair in zip(predicates.tolist(), roles, strict=True) if pair[1]]
-            propositions.append(
-                [Proposition(tokens, place, decode(tags).split(" ")) for place, tags in pairs]
-            )
+        for part in self.predicate_tagger.in_parts(inputs):
+            found = self._compiled(part)
+            columns = part["tokens"], found["predicate"], found["roles"]
+            for row, predicates, roles in zip(*(each.numpy() for each in columns), strict=True):
+                tokens = [decode(token) for token in row if token]
+                pairs = [pair for pair in zip(predicates.tolist(), roles, strict=True) if pair[1]]
+                propositions.append(
+                    [Proposition(tokens, place, decode(tags).split(" ")) for place, tags in pairs]
+                )
         return propositions
 
     @functools.cached_property

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.reading import labeled_lines, naming_row, not_empty
 from elmo_tf.tasks.scores import span_scores, tag_scores
-from elmo_tf.tasks.tag_schemes import ANY_SCHEME, TokenError, converted, scheme_tags, span_types
+from elmo_tf.tasks.tag_schemes import TokenError, converted, scheme_tags, span_types
 from elmo_tf.tasks.tagging.model import CRFTagger
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
@@ -80,7 +80,7 @@ class NamedEntities(Tagging):
         return scheme_tags(span_types(super().labels(examples)), _SCHEME)
 
     def scores(self, gold, predicted):
-        return span_scores(gold, predicted, ANY_SCHEME)
+        return span_scores(gold, predicted)
 
     def model_arguments(self, config):
         schemes = {"scheme": _SCHEME, "output_scheme": config.scheme}

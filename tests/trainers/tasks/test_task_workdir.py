@@ -92,6 +92,8 @@ def test_a_work_directory_in_use_is_refused_before_a_file_changes(run, workdir):
         run("ner", workdir, has_elmo=False)
     with pytest.raises(ValueError, match="`max_width` must be at least 1"):
         run("coref", workdir, batch_size=32, model_options=("max_width=0",), overwrite=True)
+    with pytest.raises(ValueError, match=r"\(--set\) cannot set placement: another setting does"):
+        run("ner", workdir, model_options=("placement=both",), overwrite=True)
     assert {path: path.stat().st_mtime_ns for path in workdir.iterdir()} == before
     with pytest.raises(ValueError, match=r"dropout was 0\.0"):
         run("ner", workdir, has_elmo=False, dropout=0.5, resume=True)
