@@ -167,7 +167,7 @@ class Task(abc.ABC):
             name="elmo",
         )
         for name, value in map(_parsed_option, config.model_options):
-            if name in ("labels", "embeddings", "elmo") or arguments[name] != value:
+            if name in ("labels", "embeddings", "elmo") or arguments.get(name, value) != value:
                 raise ValueError(
                     f"`model_options` (--set) cannot set {name}: another setting does."
                 )
