@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -161,6 +162,12 @@ def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
         raise FileExistsError(f"{os.fspath(path)} exists. {_REMEDY}")
     if os.path.exists(path) and not os.path.isfile(path):
         raise FileExistsError(f"{os.fspath(path)} is not a regular file. Choose another path.")
+
+
+def check_space(folder: Path, num_bytes: int) -> None:
+    """Raises `OSError` if the disk is full, which HDF5 reports late, in many errors, or crashes."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, num_bytes)
 
 
 def refuse_pattern(path: str | os.PathLike) -> None:

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +11,7 @@ import h5py
 import keras
 import numpy as np
 
-from elmo_tf.files import atomic_file
+from elmo_tf.files import atomic_file, check_space
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.weights import take_entries
 from elmo_tf.lazy import require_extra
@@ -209,15 +210,18 @@ def write_weights(
         with atomic_file(path) as part:
             numpy.save_file(dict(_arrays(rules, variables, dtype)), part)
         return
-    with atomic_file(path) as part, h5py.File(part, "w") as file:
-        for rule in rules:
-            table = variables[rule.variables[0]]
-            is_plain = rule.to_file is WeightRule._field_defaults["to_file"]
-            if is_plain and len(table.shape) == 2:
-                _write_rows(file, rule.dataset, table, dtype)
-            else:
-                for name, array in _arrays([rule], variables, dtype):
-                    file.create_dataset(name, data=array)
+    size = sum(math.prod(each.shape) for each in variables.values()) * np.dtype(dtype).itemsize
+    with atomic_file(path) as part:
+        check_space(part.parent, size)
+        with h5py.File(part, "w") as file:
+            for rule in rules:
+                table = variables[rule.variables[0]]
+                is_plain = rule.to_file is WeightRule._field_defaults["to_file"]
+                if is_plain and len(table.shape) == 2:
+                    _write_rows(file, rule.dataset, table, dtype)
+                else:
+                    for name, array in _arrays([rule], variables, dtype):
+                        file.create_dataset(name, data=array)
 
 
 def _arrays(

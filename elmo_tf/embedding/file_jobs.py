@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from elmo_tf import __version__
 from elmo_tf.embedding.vector_files import FORMATS, OutputOptions, VectorFile
 from elmo_tf.files import (
     atomic_file,
+    check_space,
     json_text,
     locked_directory,
     put_in_place,
@@ -83,11 +83,8 @@ def embed_file(
         if settings["input"] != _state(input):
             raise ValueError(f"{input} has changed since the job began. Start with --overwrite.")
         if vector_file.shard_suffix == ".raw":  # joining the shards doubles the size
-            # HDF5 reports a full disk late, in many errors, or crashes.
             size = sum(path.stat().st_size for path in shards.iterdir())
-            with tempfile.TemporaryFile(dir=shards.parent) as file:
-                size += _BYTES_PER_SENTENCE * (count.sentences + 1)
-                os.posix_fallocate(file.fileno(), 0, size)
+            check_space(shards.parent, size + _BYTES_PER_SENTENCE * (count.sentences + 1))
         joined = ((group.shard, group.sentences) for group in groups())
         vectors = vector_file.join(joined, embedder.array_shape(options.pool), shards.parent)
         tokens = output.with_name(output.name + _TOKENS)
