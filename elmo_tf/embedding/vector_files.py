@@ -200,9 +200,8 @@ class NpyFile(VectorFile):
         super().__init__(options)
 
     def join(self, shards: Shards, shape: tuple[int | None, ...], folder: Path) -> Path:
-        path, sizes = folder / "vectors.npy", {}
-        for shard, sentences in shards:
-            sizes[shard] = len(sentences)
+        path = folder / "vectors.npy"
+        sizes = {shard: len(sentences) for shard, sentences in shards}
         shape = (sum(sizes.values()), *shape)
         header = {"descr": np.dtype(self._options.dtype).str, "fortran_order": False}
         with open(path, "wb") as file:

@@ -43,18 +43,19 @@ class WordMeans:
 
     def inputs(self, sentences: Iterable[Sequence[str]]) -> Iterable[Sequence[Any]]:
         """Sentences as their vectors depend on them: if a function splits them, with its tokens."""
-        tokenizer = self._embedder.tokenizer
-        if isinstance(tokenizer, LanguageTokenizer):
-            return sentences
-        return ((len(each), *align(each, tokenizer)) for each in sentences)
+        is_named = isinstance(self._embedder.tokenizer, LanguageTokenizer)
+        return sentences if is_named else self._aligned(sentences)
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         """Yields the vectors of each sentence, float32 (…, word, feature)."""
-        tokenizer = self._embedder.tokenizer
-        aligned, copy = itertools.tee((len(each), *align(each, tokenizer)) for each in sentences)
+        aligned, copy = itertools.tee(self._aligned(sentences))
         arrays = self._embedder.embed(tokens for _, tokens, _ in copy)
         for (num_words, _, owners), array in zip(aligned, arrays, strict=True):
             yield means_of_parts(array, owners, num_words)
+
+    def _aligned(self, sentences: Iterable[Sequence[str]]) -> Iterator[tuple]:
+        """Yields the number of words of each sentence, its tokens and their words, see `align`."""
+        return ((len(each), *align(each, self._embedder.tokenizer)) for each in sentences)
 
 
 def means_of_parts(vectors: np.ndarray, owners: Sequence[int], num_words: int) -> np.ndarray:

@@ -105,11 +105,11 @@ class TextModel(keras.Model, abc.ABC):
     def in_parts(self, inputs: Any) -> Iterable[Any]:
         """Parts of inputs, at least one, that are predicted one after the other."""
         named = self._by_name(inputs)
-        if not all(isinstance(values, list | tuple) for values in named.values()):
-            named = self._without_layers(named)
+        is_raw = all(isinstance(values, list | tuple) for values in named.values())
+        named = named if is_raw else self._without_layers(named)
         for start in range(0, max(1, *map(len, named.values())), _ROWS):
             part = {name: values[start : start + _ROWS] for name, values in named.items()}
-            part = self._without_layers(part)
+            part = self._without_layers(part) if is_raw else part
             for text in self.texts:
                 lengths = count_tokens(is_token(part[text])).numpy().tolist()
                 width = rounded_length(max(lengths, default=0))

@@ -64,9 +64,7 @@ def test_layers_of_another_model_or_precision_are_computed(embedder, calls, monk
     assert len(calls) == 2
 
 
-class Beginning(int):
-    """A tokenizer whose only token is the beginning of the text."""
-
+class Beginning(int):  # a tokenizer whose only token is the beginning of the text
     def __call__(self, text):
         return [[Token(text[:self], 0, int(self))]]
 

@@ -163,7 +163,8 @@ def test_scores_are_drawn_in_percent_by_share(tmp_path):
     path = tmp_path / "sweep.json"
     path.write_text(json.dumps(SWEEP))
     assert read_sweep(path) == SWEEP
-    for wrong in ("{", "[]", '{"summary": []}', json.dumps({**SWEEP, "metric": 3})):
+    empty_row = json.dumps({**SWEEP, "summary": [{}]})
+    for wrong in ("{", "[]", '{"summary": []}', json.dumps({**SWEEP, "metric": 3}), empty_row):
         path.write_text(wrong)
         with pytest.raises(ValueError, match="is not a result of elmo-tf task sweep"):
             read_sweep(path)

@@ -166,7 +166,7 @@ def test_sentences_and_columns_are_told_apart(content, name, predicates, tmp_pat
 
 def test_stdin_is_predicted_as_a_file(trained, command, stdin, tmp_path):
     stdin(b"a good film\n" * 3)
-    command("task", "predict", trained("sst")[0], "-", tmp_path / "out.gz")
+    assert command("task", "predict", trained("sst")[0], "-", tmp_path / "out.gz")[0] == 0
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()).count(b"\n") == 3
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe is not a regular file"):
