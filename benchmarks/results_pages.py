@@ -134,7 +134,7 @@ def _ensembles() -> str:
         cells = [
             spread([100 * score for score in members]),
             f"{100 * max(members):.1f}",
-            f"**{100 * scores['ensemble']:.1f}**",
+            f"{100 * scores['ensemble']:.1f}",
         ]
         rows.append([STUDIES[name].title, _METRICS.get(metric, metric), len(members), *cells])
     head = ["task", "metric", "members", "mean of the members", "best member", "ensemble"]

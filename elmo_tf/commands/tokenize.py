@@ -4,6 +4,8 @@ import collections
 import functools
 import itertools
 import multiprocessing
+import os
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Annotated, Any
@@ -71,7 +73,8 @@ def _tokenized(
     if len(first) < 2 or cores == 1:
         yield from map(call, parts)
         return
-    with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(cores, context, initializer=_end_with_parent) as pool:
         waiting = collections.deque()
         for part in parts:
             waiting.append(pool.submit(call, part))
@@ -79,6 +82,12 @@ def _tokenized(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def _end_with_parent() -> None:
+    """Ends a process when its parent was killed; else it would wait for further parts forever."""
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 @functools.cache
