@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,9 +107,8 @@ def export(
             _write_assets(write_for_runtime(bilm_or_elmo, format, part).bilm, vocabulary, part)
             return os.fspath(path)
         exported = Exported(bilm_or_elmo, precision, tokenizer)
-        with tempfile.TemporaryDirectory() as assets:
-            _write_assets(exported.bilm, vocabulary, Path(assets))
-            write_saved_model(exported, part, Path(assets))
+        tf.saved_model.save(exported, os.fspath(part), signatures=exported.signatures)
+        _write_assets(exported.bilm, vocabulary, part / "assets")
         if check:
             verify(part, exported)
         if warmup:
@@ -154,13 +152,6 @@ def versions_in(directory: Path) -> dict[int, Path]:
     folders = [path.parent for path in directory.glob("*/saved_model.pb")]
     numbers = {int(each.name): each for each in folders if re.fullmatch("[0-9]+", each.name)}
     return {number: folder for number, folder in numbers.items() if number < _VERSIONS}
-
-
-def write_saved_model(exported: Any, folder: Path, assets: Path) -> None:
-    """Writes a SavedModel with the `signatures` of `exported`, and the files of `assets`."""
-    files = sorted(assets.iterdir())
-    exported.assets = [tf.saved_model.Asset(os.fspath(file)) for file in files]
-    tf.saved_model.save(exported, os.fspath(folder), signatures=exported.signatures)
 
 
 def write_warmup(version: str | os.PathLike, sentences: Sequence[list[str]]) -> None:

@@ -1,14 +1,11 @@
 """An exported model as a Keras layer."""
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
 from elmo_tf.models.elmo import CutToLengths, TokenMask
 from elmo_tf.saved_models.exporting.export import versions_in
@@ -16,15 +13,7 @@ from elmo_tf.text.inputs import checked_inputs, sentence_shape, token_batch
 
 
 def load(path: str | os.PathLike, trainable: bool = False) -> "ExportedElmo":
-    """Loads an exported model as a Keras layer.
-
-    Args:
-        path: of one version (`directory/1`), or of the folder of all versions, for the newest.
-        trainable: whether the weights are trained with the task.
-
-    Raises:
-        FileNotFoundError: there is no exported model.
-        ValueError: the SavedModel was not exported by elmo_tf.
+    """Loads an exported model as a Keras layer; for the arguments and errors, see `ExportedElmo`.
 
     Example:
         >>> layer = elmo_tf.saved_models.load("exported")
@@ -41,8 +30,8 @@ class ExportedElmo(keras.layers.Layer):
     A `.keras` file contains the path and the weights: loading it needs the exported model.
 
     Args:
-        path: see `load`.
-        trainable: bool. Whether the weights are trained. Defaults to False.
+        path: of one version (`directory/1`), or of the folder of all versions, for the newest.
+        trainable: bool. Whether the weights are trained with the task. Defaults to False.
 
     Call arguments:
         inputs: sentences or tokens, eager or symbolic, see `BiLM`.
@@ -53,7 +42,8 @@ class ExportedElmo(keras.layers.Layer):
         float (batch, token, output_dim), zero at masked tokens, with its mask.
 
     Raises:
-        FileNotFoundError, ValueError: see `load`.
+        FileNotFoundError: there is no exported model.
+        ValueError: the SavedModel was not exported by elmo_tf.
         TypeError: the inputs are not strings.
     """
 
@@ -124,7 +114,6 @@ def _load(path: Path) -> Any:
         )
     version = versions[max(versions)]
     try:
-        register_operations(version)
         model = tf.saved_model.load(os.fspath(version))
     except (OSError, tf.errors.OpError) as error:
         raise ValueError(f"Cannot load {version}: {error}") from None
@@ -136,13 +125,3 @@ def _load(path: Path) -> Any:
             "and tokens with an output elmo, and the list trainable_variables."
         )
     return model
-
-
-def register_operations(path: str | os.PathLike) -> None:
-    """Imports tensorflow-text if a SavedModel has operations that are not in TensorFlow itself."""
-    content = saved_model_pb2.SavedModel()
-    with contextlib.suppress(OSError, DecodeError):  # TensorFlow reports them
-        content.ParseFromString((Path(path) / "saved_model.pb").read_bytes())
-    operations = [op for g in content.meta_graphs for op in g.meta_info_def.stripped_op_list.op]
-    if not all(hasattr(tf.raw_ops, operation.name) for operation in operations):
-        import tensorflow_text  # noqa: F401 - importing it registers its operations

@@ -39,6 +39,8 @@ class PortableModel:
             tf.TensorSpec((None,), tf.int32, name="lengths"),
         ]
         self.function = tf.function(self.outputs, self.signature, autograph=False)
+        weights = [*self.bilm.weights, *(weight for mix in self.mixes for weight in mix.weights)]
+        self.saved = tf.train.Checkpoint(variables=[weight.value for weight in weights])
 
     def outputs(self, ids: tf.Tensor, lengths: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the outputs; portable if it is traced in the context `portable`."""
@@ -67,7 +69,8 @@ def write_for_runtime(source: Any, format: str, folder: Path) -> PortableModel:
         require_extra(module, format, f"Export to {format}")
     logging.root.handlers[:] = handlers  # OpenVINO removes that of absl
     model = PortableModel(source)
-    write(model, folder / file)
+    with portable():
+        write(model, folder / file)
     inputs = model.examples()
     live = {name: value.numpy() for name, value in model.outputs(*inputs.values()).items()}
     found = run(os.fspath(folder / file), inputs)
@@ -83,10 +86,9 @@ def write_for_runtime(source: Any, format: str, folder: Path) -> PortableModel:
 def _write_onnx(model: PortableModel, path: Path) -> None:
     import tf2onnx
 
-    with portable():
-        tf2onnx.convert.from_function(
-            model.function, model.signature, opset=_OPSET, output_path=os.fspath(path)
-        )
+    tf2onnx.convert.from_function(
+        model.function, model.signature, opset=_OPSET, output_path=os.fspath(path)
+    )
 
 
 def _run_onnx(path: str, inputs: _Inputs) -> dict[str, np.ndarray]:
@@ -98,9 +100,9 @@ def _run_onnx(path: str, inputs: _Inputs) -> dict[str, np.ndarray]:
 
 
 def _write_litert(model: PortableModel, path: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        _write_saved_model(model, folder)
-        path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(folder).convert())
+    functions = [model.function.get_concrete_function()]
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, model.saved)
+    path.write_bytes(converter.convert())
 
 
 def _run_litert(path: str, inputs: _Inputs) -> dict[str, np.ndarray]:
@@ -113,7 +115,7 @@ def _write_openvino(model: PortableModel, path: Path) -> None:
     import openvino
 
     with tempfile.TemporaryDirectory() as folder:
-        _write_saved_model(model, folder)
+        tf.saved_model.save(model.saved, folder, signatures=model.function)
         # Unlike `convert_model`, this sends no usage data.
         openvino.save_model(openvino.Core().read_model(folder), path, compress_to_fp16=False)
 
@@ -125,14 +127,6 @@ def _run_openvino(path: str, inputs: _Inputs) -> dict[str, np.ndarray]:
     exact = {"INFERENCE_PRECISION_HINT": "f32"}
     outputs = openvino.Core().compile_model(path, "CPU", exact)(dict(inputs))
     return {output.any_name: value for output, value in outputs.items()}
-
-
-def _write_saved_model(model: PortableModel, folder: str) -> None:
-    with portable():
-        function = model.function.get_concrete_function()
-    weights = [*model.bilm.weights, *(weight for mix in model.mixes for weight in mix.weights)]
-    saved = tf.train.Checkpoint(variables=[weight.value for weight in weights])
-    tf.saved_model.save(saved, folder, signatures=function)
 
 
 # The file, how to write and to run it, and the modules that are not installed with elmo_tf.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_text  # also registers its operations, which exports with raw text need
 
 from elmo_tf.layers.scalar_mix import ScalarMix, masked_mean
 from elmo_tf.models.bilm import BiLM
@@ -188,16 +189,7 @@ class PunctuationSplitter:
     def split_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits text; the interface of the splitters of tensorflow-text.
-
-        Args:
-            text: string (batch,).
-
-        Returns:
-            The tokens and their start and end offsets in bytes, (batch, token) each.
-        """
-        import tensorflow_text
-
+        """Splits string (batch,) into tokens; returns them, and their starts and ends in bytes."""
         return tensorflow_text.regex_split_with_offsets(
             text, rf"{WHITESPACE}|{_PUNCTUATION}", _PUNCTUATION
         )

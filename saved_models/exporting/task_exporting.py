@@ -1,10 +1,8 @@
 """Exports a task model as a SavedModel for TF Serving."""
 
 import os
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,11 +10,7 @@ from elmo_tf.checkpoints.formats import OPTIONS_FILE
 from elmo_tf.files import write_json
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import CutToLengths
-from elmo_tf.saved_models.exporting.export import (
-    new_version,
-    warn_of_layer_norm,
-    write_saved_model,
-)
+from elmo_tf.saved_models.exporting.export import new_version, warn_of_layer_norm
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
 from elmo_tf.saved_models.exporting.verify import (
     EXAMPLES,
@@ -28,10 +22,10 @@ from elmo_tf.saved_models.exporting.verify import (
 from elmo_tf.tasks import CoreferenceModel, Ensemble, PropositionTagger, SRLTagger, TaskModel
 from elmo_tf.text.inputs import checked, count_tokens, is_token, split_tokens
 
-LABELS_FILE = "labels.txt"
 PARTS = tf.TensorSpec((None, None), tf.string, name="parts")
 OWNERS = tf.TensorSpec((None, None), tf.int32, name="owners")
 _PREDICATE = tf.TensorSpec((None,), tf.int32, name="predicate")
+_Signature = tuple[Any, dict[str, tf.Tensor]]  # a function, and its inputs in verification
 
 
 def export_task(
@@ -61,13 +55,12 @@ def export_task(
         exported = ExportedTask(model)
         first = exported.members[0]
         warn_of_layer_norm(first.elmo)
-        with tempfile.TemporaryDirectory() as assets:
-            if first.tokenizer is not None:
-                write_json(Path(assets, OPTIONS_FILE), {"tokenizer": first.tokenizer})
-            if first.labels:
-                labels = "".join(f"{label}\n" for label in first.output_labels)
-                Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
-            write_saved_model(exported, part, Path(assets))
+        tf.saved_model.save(exported, os.fspath(part), signatures=exported.signatures)
+        if first.tokenizer is not None:
+            write_json(part / "assets" / OPTIONS_FILE, {"tokenizer": first.tokenizer})
+        if first.labels:
+            labels = "".join(f"{label}\n" for label in first.output_labels)
+            (part / "assets" / "labels.txt").write_text(labels, encoding="utf-8")
         if check:
             compare_signatures(part, exported.signatures, exported.examples, TOLERANCES["float32"])
             check_weights(part, exported.variables)
@@ -111,21 +104,15 @@ class ExportedTask(tf.train.Checkpoint):
         signatures["serving_default"] = signatures["default"]
         # Not by assignment: TensorFlow would track and save Keras weights a second time.
         vars(self).update(
-            model=model,
             members=members,
-            signatures={name: signature.function for name, signature in signatures.items()},
-            examples={name: signature.examples for name, signature in signatures.items()},
+            signatures={name: function for name, (function, _) in signatures.items()},
+            examples={name: examples for name, (_, examples) in signatures.items()},
         )
-
-
-class _Signature(NamedTuple):
-    function: Any
-    examples: dict[str, tf.Tensor]
 
 
 def _of_strings(function: Any, examples: Sequence[str]) -> _Signature:
     traced = tf.function(lambda strings: function(strings), [SENTENCES], autograph=False)
-    return _Signature(traced, {"strings": tf.constant(examples)})
+    return traced, {"strings": tf.constant(examples)}
 
 
 def _of_sentences(model: TaskModel) -> dict[str, _Signature]:
@@ -135,7 +122,7 @@ def _of_sentences(model: TaskModel) -> dict[str, _Signature]:
 
     return {
         "default": _of_strings(model.predictions, EXAMPLES),
-        "tokens": _Signature(of_tokens, token_inputs()),
+        "tokens": (of_tokens, token_inputs()),
     }
 
 
@@ -154,7 +141,7 @@ def _of_words(model: TaskModel, bilm: BiLM) -> dict[str, _Signature]:
 
     words = token_inputs()
     owners = tf.repeat(tf.range(tf.shape(words["tokens"])[1])[tf.newaxis], len(EXAMPLES), axis=0)
-    return {"default": _Signature(of_words, {**words, "parts": words["tokens"], "owners": owners})}
+    return {"default": (of_words, {**words, "parts": words["tokens"], "owners": owners})}
 
 
 def _of_pairs(model: TaskModel) -> dict[str, _Signature]:
@@ -175,7 +162,7 @@ def _of_pairs(model: TaskModel) -> dict[str, _Signature]:
     specs = {name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
     return {
         "default": _of_strings(of_strings, list(map("\t".join, pairs))),
-        "pair": _Signature(of_pair.get_concrete_function(**specs), dict(columns)),
+        "pair": (of_pair.get_concrete_function(**specs), dict(columns)),
     }
 
 
@@ -196,7 +183,7 @@ def _of_predicates(model: SRLTagger) -> dict[str, _Signature]:
     predicates = tf.ones(len(sentences), tf.int32)
     return {
         "default": _of_strings(of_strings, [f"1 {sentence}" for sentence in sentences]),
-        "roles": _Signature(of_roles, {"strings": tf.constant(sentences), "predicate": predicates}),
+        "roles": (of_roles, {"strings": tf.constant(sentences), "predicate": predicates}),
     }
 
 

@@ -4,7 +4,7 @@ A difference is a `RuntimeError` that names it.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,16 @@ def compare_signatures(
     for name, arguments in inputs.items():
         outputs = loaded.signatures[name](**arguments)
         compare(f"signature {name}, loaded by Python", outputs, expected[name], tolerance)
-    for name, outputs in _session_outputs(path, inputs):
-        compare(f"signature {name}, loaded in a session", outputs, expected[name], tolerance)
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        meta_graph = tf.compat.v1.saved_model.load(
+            session, [tf.saved_model.SERVING], os.fspath(path)
+        )
+        for name, arguments in inputs.items():
+            signature = meta_graph.signature_def[name]
+            feeds = {signature.inputs[key].name: value.numpy() for key, value in arguments.items()}
+            fetches = {key: info.name for key, info in signature.outputs.items()}
+            outputs = session.run(fetches, feeds)
+            compare(f"signature {name}, loaded in a session", outputs, expected[name], tolerance)
     return loaded, expected
 
 
@@ -80,20 +88,6 @@ def token_inputs() -> dict[str, tf.Tensor]:
     tokens = [sentence.split() for sentence in EXAMPLES]
     padded = tf.ragged.constant(tokens, dtype=tf.string).to_tensor("")
     return {"tokens": padded, "sequence_len": tf.constant([len(row) for row in tokens])}
-
-
-def _session_outputs(
-    path: str | os.PathLike, inputs: Mapping[str, Mapping[str, tf.Tensor]]
-) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
-        meta_graph = tf.compat.v1.saved_model.load(
-            session, [tf.saved_model.SERVING], os.fspath(path)
-        )
-        for name, arguments in inputs.items():
-            signature = meta_graph.signature_def[name]
-            feeds = {signature.inputs[key].name: value.numpy() for key, value in arguments.items()}
-            fetches = {key: info.name for key, info in signature.outputs.items()}
-            yield name, session.run(fetches, feeds)
 
 
 def compare(

@@ -27,9 +27,8 @@ _MAX_TOKENS = 16_384  # of a batch, with padding: they determine its memory
 _MAX_MESSAGE = 500  # characters: gRPC limits a message to 8 KB, escaped
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
-# Errors of requests: malformed, may be retried later, of an unknown model, or no longer awaited.
+# Errors of requests: malformed, of an unknown model, or no longer awaited.
 invalid = functools.partial(tf.errors.InvalidArgumentError, None, None)
-unavailable = functools.partial(tf.errors.UnavailableError, None, None)
 not_found = functools.partial(tf.errors.NotFoundError, None, None)
 cancelled = functools.partial(tf.errors.CancelledError, None, None, "The client has disconnected.")
 

@@ -4,7 +4,6 @@ Like TF Serving, this uses TF1-style sessions, so that models that fail there fa
 """
 
 import contextlib
-import copy
 import os
 import threading
 import time
@@ -27,7 +26,6 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
 from elmo_tf.processors import num_cores
 from elmo_tf.saved_models.exporting.export import read_warmup, versions_in
-from elmo_tf.saved_models.exporting.layer import register_operations
 from elmo_tf.saved_models.messages import LENGTHS, TEXT
 from elmo_tf.saved_models.server.batching import (
     Batcher,
@@ -36,7 +34,6 @@ from elmo_tf.saved_models.server.batching import (
     invalid,
     not_found,
     status_of,
-    unavailable,
 )
 from elmo_tf.saved_models.server.raw_text import BASE, RawText
 
@@ -119,7 +116,7 @@ class ServedModel:
         with self._lock:
             version = self._current
             if version is None:
-                raise unavailable("The server is shutting down.")
+                raise tf.errors.UnavailableError(None, None, "The server is shutting down.")
             if spec.WhichOneof("version_choice") and spec.version.value != version.number:
                 message = f"Only the newest version of {self.name}, {version.number}, is served."
                 raise not_found(message)
@@ -200,15 +197,13 @@ class LoadedVersion:
         self._raw_text: RawText | None = None
         self._batcher = Batcher(self.run, limits.max_batch_size)
         try:
-            register_operations(path)
             with self._session.graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(
                     self._session, [tf.saved_model.SERVING], os.fspath(path)
                 )
-            # Copies, so that the graph of `meta_graph` can be freed. That of initialization has no
-            # method name.
+            # That of initialization has no method name.
             self.signatures = {
-                name: copy.deepcopy(signature)
+                name: signature
                 for name, signature in meta_graph.signature_def.items()
                 if signature.method_name
             }

@@ -92,7 +92,6 @@ class RawText:
 
 
 def _set(info: meta_graph_pb2.TensorInfo, dtype: tf.DType, rank: int) -> None:
-    info.Clear()
     info.dtype = dtype.as_datatype_enum
     info.tensor_shape.CopyFrom(tf.TensorShape([None] * rank).as_proto())
 
