@@ -45,8 +45,7 @@ _EXAMPLES = {
     "task evaluate": "elmo-tf task evaluate ner test.conll",
     "task predict": "elmo-tf task predict ner text.txt predicted.conll",
     "task export": "elmo-tf task export ner exported",
-    "task sweep": "elmo-tf task sweep --task ner --train a.conll --dev b.conll --elmo small-en "
-    "--workdir sweep",
+    "task sweep": "elmo-tf task sweep --task ner --train a --dev b --elmo small-en --workdir out",
     "plot training": "elmo-tf plot training run --output training.png",
     "plot similarity": "elmo-tf plot similarity 'A bank' --model small-en --output a.png",
     "plot weights": "elmo-tf plot weights ner pos --output weights.png",

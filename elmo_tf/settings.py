@@ -66,10 +66,19 @@ def checked_dataclass(cls: Any = None, *, strict: bool = False) -> Any:
     return checked
 
 
+def _positional(config_class: Any) -> list[str]:
+    """The names of positional arguments."""
+    fields = config_class.__pydantic_fields__.items()
+    return [name for name, field in fields if not field.kw_only]
+
+
 def one_line(error: pydantic.ValidationError, config_class: Any = None) -> str:
     """The first error in one line; after an unknown setting it lists those of `config_class`."""
     first = error.errors(include_url=False)[0]
-    name = ".".join(map(str, first["loc"]))
+    place, *inner = first["loc"] or [""]
+    if isinstance(place, int) and config_class is not None:
+        place = _positional(config_class)[place]
+    name = ".".join(map(str, (place, *inner)))
     match first["type"]:
         case "unexpected_keyword_argument":
             allowed = config_class.__pydantic_fields__
@@ -101,7 +110,8 @@ class RunSettings:
         fields = cls.__pydantic_fields__
         settings = given
         if isinstance(given, pydantic_core.ArgsKwargs):
-            settings = dict(zip(fields, given.args, strict=False)) | (given.kwargs or {})
+            named = zip(_positional(cls), given.args, strict=False)
+            settings = dict(named) | (given.kwargs or {})
         path = Path(settings.get("workdir") or "", cls.RECORD)
         if not settings.get("resume") or not settings.get("workdir"):
             return given

@@ -272,7 +272,7 @@ def _own_lexicon(
         lexicon = Lexicon.load(workdir.path, has_words)
     else:
         words = vocabulary.tokens[len(SPECIAL_TOKENS) :] if has_words else None
-        lexicon = Lexicon.build([text.types], words, char_cnn.max_chars)
+        lexicon = Lexicon.build(text.types, words, char_cnn.max_chars)
         numbers = lexicon.num_characters, lexicon.num_words
         logging.info("Built a lexicon of the text: %d characters and %d words.", *numbers)
     sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, char_cnn.lexicon.word_dim)

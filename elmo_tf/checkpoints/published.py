@@ -158,7 +158,8 @@ def save_bilm(
             implementations may not read float16.
 
     Raises:
-        OSError: the files cannot be written, or the directory holds another checkpoint.
+        OSError: the files cannot be written, or the directory holds another checkpoint, with other
+            file names.
         ValueError: unknown `format` or `dtype`, a weight is out of its range, or the biLM has
             quantized or LoRA weights.
         ImportError: the package safetensors is not installed.

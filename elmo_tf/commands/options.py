@@ -80,7 +80,8 @@ TokenizerName = Annotated[
     Parameter(
         name="--tokenize",
         help="the text is raw: split it with the tokenizer of this language (en, de, ko, …, xx for "
-        "any; see elmo-tf tokenize), or without a value with that of the model's training text",
+        "any; see elmo-tf tokenize), or without a value with that of the model's training text; "
+        "the words that ner, pos, srl and probe label stay, with the mean vectors of their tokens",
     ),
 ]
 _LANGUAGE = re.compile("model|whitespace|ko-morph|[a-z]{2,3}")

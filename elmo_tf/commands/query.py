@@ -24,7 +24,7 @@ def query(
     /,
     *,
     model: str = "elmo",
-    output: tuple[str, ...] = ("elmo",),
+    output: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ("elmo",),
     signature: str | None = None,
     tokenizer: TokenizerName = None,
     timeout: PositiveFloat = 60.0,
@@ -37,7 +37,7 @@ def query(
     Args:
         address: host:port or grpcs://host:port of the server's gRPC.
         model: name of the model.
-        output: elmo, default (sentence vectors), word_emb, …; several are allowed.
+        output: elmo, default (sentence vectors), word_emb, …; may be repeated.
         signature: signature; by default serving_default, or with --tokenize text.
         timeout: seconds; for sentences from stdin, per sentence.
     """

@@ -47,11 +47,11 @@ def serve(
         rest_port: REST and web page port; 0 picks a free one.
         host: address to listen on; 0.0.0.0 accepts connections from other machines.
         allowed_hosts: names of the server in REST requests, beside IP addresses, localhost, the
-            name of the machine and --host; '*.example.org' and '*' are allowed.
+            name of the machine and --host; `*.example.org` and `*` are allowed.
         grace: seconds that running requests get to finish when the server stops.
         max_batch_size: sentences of several requests that are computed together; 1 computes each
             request alone.
-        max_request_mb: limit of a request's size, in MiB.
+        max_request_mb: limit of a request's size, in MiB, below 2048.
         max_tokens: limit of a request's padded tokens: sentences times tokens of the longest
             sentence.
     """

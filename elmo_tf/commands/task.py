@@ -78,8 +78,8 @@ def predict(
     """Write the labels that a task model predicts for a file.
 
     Args:
-        input: one sentence per line, tokenized or, after training with --tokenize, raw; or a file
-            of the task, whose labels are ignored
+        input: one sentence per line, tokenized, or raw for classify trained with --tokenize; or a
+            file of the task, whose labels are ignored
             (sst: text; classify: .csv, .tsv, .jsonl or text; snli: JSON lines, .tsv or .csv; squad:
             JSON; srl: also columns with roles; coref: columns, or text with an empty line between
             documents).
@@ -132,7 +132,8 @@ def sweep(
     """Train with and without ELMo, for several seeds and shares of the data.
 
     --elmo is required: each seed is trained with it and without. --workdir gets one directory per
-    training; a sweep that is repeated reuses those that have finished.
+    training; a sweep that is repeated reuses those that have finished. --share, --resume and
+    --overwrite are refused.
 
     Args:
         shares: shares of the training examples to train on, above 0, at most 1.

@@ -39,7 +39,7 @@ def tokenize(
     from elmo_tf.processors import num_cores
     from elmo_tf.text.batches import read_ahead
     from elmo_tf.text.counting import reported_lines
-    from elmo_tf.text.reading import open_output
+    from elmo_tf.text.reading import open_bytes
     from elmo_tf.text.tokenizers import record_tokenizer
 
     refuse_file(output, overwrite)
@@ -49,7 +49,7 @@ def tokenize(
     counts: collections.Counter[str] = collections.Counter()
     with (
         atomic_file(output, overwrite) as part,
-        open_output(part) as file,
+        open_bytes(part, "wb") as file,
         progress(None, "tokenizing", "tokens") as meter,
     ):
         for text, found in _tokenized(language, parts, num_cores()):

@@ -27,8 +27,8 @@ from elmo_tf.files import (
 )
 from elmo_tf.logs import progress, progress_over
 from elmo_tf.text.counting import TextCount
-from elmo_tf.text.reading import check_regular_file
-from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader
+from elmo_tf.text.reading import check_regular_file, format_of
+from elmo_tf.text.sentence_files import FileSentence, sentence_reader
 from elmo_tf.text.tokenizers import LanguageTokenizer
 
 # Added to the name of the output, for the folder of unfinished work and the tokens of raw text.

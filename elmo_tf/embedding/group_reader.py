@@ -9,7 +9,7 @@ little memory, and its vectors are those of a single pass.
 import collections
 import concurrent.futures
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,10 +63,14 @@ class GroupReader:
         widths = [sum(lengths[index] for index in row) for row in rows]
         shape = self._bilm.config.num_directions, rounded_rows(len(rows)), max(widths[0], 1)
         ids, starts = np.zeros(shape, np.int32), np.zeros(shape, bool)
-        places = list(_places(rows, tokens, shape[0]))
-        for direction, row, start, end, sentence in places:
-            ids[direction, row, start:end] = tokens[sentence][:: _STEPS[direction]]
-            starts[direction, row, start : start + 1] = True
+        places: list[_Place] = []
+        for direction, (row, packed) in itertools.product(range(shape[0]), enumerate(rows)):
+            end = 0
+            for sentence in packed[:: _STEPS[direction]]:
+                start, end = end, end + lengths[sentence]
+                ids[direction, row, start:end] = tokens[sentence][:: _STEPS[direction]]
+                starts[direction, row, start : start + 1] = True
+                places.append((direction, row, start, end, sentence))
         first_state = self._table.first_state[:, : self._depth]
         states = np.repeat(first_state, shape[1], axis=2)
         is_packed = len(rows) < len(sentences)
@@ -150,17 +154,6 @@ def joined_states(states: Any) -> tf.Tensor:
 
 # Where a direction reads a sentence: direction, row, start and end in reading order, sentence.
 _Place = tuple[int, int, int, int, int]
-
-
-def _places(
-    rows: Sequence[list[int]], tokens: Sequence[np.ndarray], num_directions: int
-) -> Iterator[_Place]:
-    """Yields the places of the sentences of each row."""
-    for direction, (number, row) in itertools.product(range(num_directions), enumerate(rows)):
-        end = 0
-        for index in row[:: _STEPS[direction]]:
-            start, end = end, end + len(tokens[index])
-            yield direction, number, start, end, index
 
 
 def _copy(

@@ -22,7 +22,7 @@ from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress_over
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.tasks.reading import read_word_vectors
-from elmo_tf.text.reading import encode, open_output
+from elmo_tf.text.reading import encode, open_bytes
 from elmo_tf.text.sentence_files import FileSentence
 
 _WORDS_AT_ONCE = 1024
@@ -128,7 +128,7 @@ def open_vectors(path: str | os.PathLike) -> VectorSource:
     Raises:
         FileNotFoundError: there is no such file.
         BlockingIOError: another process writes the file.
-        ValueError: the file has another content.
+        ValueError: the file is damaged, or of another format.
     """
     if Path(path).suffix.lower() not in (".hdf5", ".h5", ".parquet"):
         return WordVectorSource(path)
@@ -369,7 +369,7 @@ def write_word_vectors(
     path: str | os.PathLike, words: Sequence[str], vectors: Iterable[np.ndarray], dim: int
 ) -> None:
     """Writes a file of word2vec's text format, compressed if its name ends in `.gz`."""
-    with atomic_file(path) as part, open_output(part) as file:
+    with atomic_file(path) as part, open_bytes(part, "wb") as file:
         file.write(f"{len(words)} {dim}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
             numbers = " ".join(f"{value:.6g}" for value in vector)

@@ -42,15 +42,11 @@ class HighwayStack(keras.layers.Layer):
 
     def build(self, input_shape):
         dim = input_shape[-1]
-        if dim is None:
-            raise ValueError(
-                f"The last axis of `inputs` must be known. Received: shape {tuple(input_shape)}"
-            )
         self.kernels, self.biases = [], []  # of the carry and the transform gate of each layer
         gates = ("carry", -2.0), ("transform", 0.0)
         for index, (gate, bias) in itertools.product(range(self.num_layers), gates):
             # One initializer per kernel: a shared one would draw the same numbers for all.
-            normal = keras.initializers.RandomNormal(stddev=dim**-0.5)
+            normal = keras.initializers.VarianceScaling(1.0, "fan_in", "untruncated_normal")
             constant = keras.initializers.Constant(bias)
             self.kernels.append(self.add_weight((dim, dim), normal, name=f"{gate}_kernel_{index}"))
             self.biases.append(self.add_weight((dim,), constant, name=f"{gate}_bias_{index}"))

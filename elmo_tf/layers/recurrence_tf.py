@@ -17,7 +17,6 @@ _MAX_UNROLLED = 32
 _SMALL_KERNEL = 2**21
 # Maximum number of rows for which reading the weights takes longer than computing.
 FEW_ROWS = 16
-FORGET_BIAS = 1.0
 
 
 class LSTMWeights(NamedTuple):
@@ -146,9 +145,9 @@ def _products(inputs: tf.Tensor, cell: LSTMWeights, few_rows: bool) -> tuple[lis
     activations of the gates.
     """
     if few_rows:  # a single product, since operations take longer than arithmetic
-        return _products_before_steps(inputs, cell, 1)
+        return products_before_steps(inputs, cell, 1)
     if cell.kernel.shape.num_elements() > _SMALL_KERNEL:
-        return _products_before_steps(inputs, cell, 4)
+        return products_before_steps(inputs, cell, 4)
     return _joint_products(inputs, cell)
 
 
@@ -170,7 +169,7 @@ def _joint_products(inputs: tf.Tensor, cell: LSTMWeights) -> tuple[list, Callabl
     return [inputs], gates
 
 
-def _products_before_steps(
+def products_before_steps(
     inputs: tf.Tensor, cell: LSTMWeights, num_products: int
 ) -> tuple[list, Callable]:
     """Computes the products with all inputs first, so that a step reads half of the weights.
@@ -202,7 +201,7 @@ def _products_before_steps(
 def _bias(cell: LSTMWeights, dtype: tf.DType) -> tf.Tensor:
     """The bias of all gates, with that of the forget gate."""
     i, j, f, o = tf.split(tf.cast(cell.bias, dtype), 4)
-    return tf.concat([i, j, f + FORGET_BIAS, o], axis=0)
+    return tf.concat([i, j, f + 1.0, o], axis=0)
 
 
 def activations(i, j, f, o):
@@ -214,23 +213,15 @@ def cell_outputs(i, j, f, o, h, c, cell):
     """Returns `h'`, `c'`, the four activations, tanh(c'), and `h'` before the projection."""
     new_c = f * c + i * j
     if cell.cell_clip is not None:
-        new_c = _clipped(new_c, cell.cell_clip)
+        new_c = tf.clip_by_value(new_c, -cell.cell_clip, cell.cell_clip)
     tanh_c = tf.tanh(new_c)
     projected = tf.cast(o * tanh_c, h.dtype)
     new_h = projected
     if cell.projection_kernel is not None:
         new_h = tf.matmul(new_h, cell.projection_kernel)
         if cell.proj_clip is not None:
-            new_h = _clipped(new_h, cell.proj_clip)
+            new_h = tf.clip_by_value(new_h, -cell.proj_clip, cell.proj_clip)
     return new_h, new_c, i, j, f, o, tanh_c, projected
-
-
-def _clipped(values: tf.Tensor, clip: float) -> tf.Tensor:
-    """`tf.clip_by_value` in one pass instead of two."""
-    clip = tf.constant(clip, values.dtype)
-    if is_portable():
-        return tf.maximum(tf.minimum(values, clip), -clip)
-    return tf.raw_ops.ClipByValue(t=values, clip_value_min=-clip, clip_value_max=clip)
 
 
 def scan(

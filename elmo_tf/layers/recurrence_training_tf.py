@@ -9,13 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from elmo_tf.layers.recurrence_tf import (
-    FORGET_BIAS,
     LSTMWeights,
-    activations,
     at_least_32_bits,
     cell_outputs,
     compiled_if_eager,
     flat,
+    products_before_steps,
     scan,
     stacked,
 )
@@ -100,26 +99,20 @@ def recurrence_for_training(
 
 def _forward(inputs, h0, c0, mask, cell):
     """Returns `cell_outputs` after each token, and the final state."""
-    wide = at_least_32_bits(inputs.dtype)
+    sequences, gates = products_before_steps(inputs, cell, 1)
 
-    def step(state, gates, real=None):
+    def step(state, product, real=None):
         h, c = state
-        gates = tf.cast(gates, wide) + tf.cast(tf.matmul(h, cell.recurrent_kernel), wide)
-        i, j, f, o = tf.split(gates, 4, axis=-1)
-        activated = activations(i, j, f + FORGET_BIAS, o)
-        new_h, new_c, *kept = cell_outputs(*activated, h, c, cell)
+        new_h, new_c, *kept = cell_outputs(*gates(h, product), h, c, cell)
         if real is not None:
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
         return (new_h, new_c), (new_h, new_c, *kept)
 
-    products = tf.matmul(flat(inputs), cell.kernel) + cell.bias
-    size = products.shape[-1]
-    gates = tf.reshape(products, (*tf.unstack(tf.shape(inputs)[:2]), size))  # (token, batch, gate)
-    gates = tf.ensure_shape(gates, (*inputs.shape[:2], size))
-    of_h, of_c = tf.TensorSpec(h0.shape, h0.dtype), tf.TensorSpec(c0.shape, wide)
+    c0 = tf.cast(c0, at_least_32_bits(inputs.dtype))
+    of_h, of_c = tf.TensorSpec(h0.shape, h0.dtype), tf.TensorSpec(c0.shape, c0.dtype)
     specs = [of_h, *([of_c] * 6), tf.TensorSpec(c0.shape, h0.dtype)]
-    sequences = [gates] if mask is None else [gates, mask]
-    return scan(step, sequences, (h0, tf.cast(c0, wide)), specs)
+    sequences = sequences if mask is None else [*sequences, mask]
+    return scan(step, sequences, (h0, c0), specs)
 
 
 def _backward(upstream, kept, inputs, cell):

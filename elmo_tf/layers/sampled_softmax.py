@@ -100,7 +100,7 @@ class SampledSoftmax(keras.layers.Layer):
 
         drawn = ops.maximum(sampled, 0)
         inputs = ops.cast(inputs, self.compute_dtype)
-        bias = take_entries(self.bias, drawn) - log_expected(drawn)
+        bias = self._bias_entries(drawn) - log_expected(drawn)
         bias = ops.where(sampled < 0, -1e9, bias)
         log_partition = sampling_tf.log_partition(inputs, self._kernel_entries(drawn), bias)
         target_logits = self._target_logits(inputs, targets, log_expected)
@@ -118,7 +118,7 @@ class SampledSoftmax(keras.layers.Layer):
         inputs = ops.cast(inputs, self.compute_dtype)
         target_logits = self._target_logits(inputs, targets, log_expected)
         products = ops.matmul(inputs, ops.transpose(self._kernel_entries(sampled)))
-        bias = take_entries(self.bias, sampled) - log_expected(sampled)
+        bias = self._bias_entries(sampled) - log_expected(sampled)
         sampled_logits = self._for_loss(products) + bias  # (token, sample)
         is_target = ops.equal(ops.cast(sampled, targets.dtype), targets[:, None])
         sampled_logits = ops.where(is_target, -1e9, sampled_logits)
@@ -133,11 +133,14 @@ class SampledSoftmax(keras.layers.Layer):
         """`x · W + b`: (…, feature) → (…, V), at least float32."""
         kernel = ops.cast(self.kernel, self.compute_dtype)
         products = ops.matmul(ops.cast(inputs, self.compute_dtype), ops.transpose(kernel))
-        return self._for_loss(products) + self.bias
+        return self._for_loss(products) + self._for_loss(self.bias)
 
     def _target_logits(self, inputs, targets, log_expected):
         products = self._for_loss(inputs) * self._for_loss(self._kernel_entries(targets))
-        return ops.sum(products, axis=-1) + take_entries(self.bias, targets) - log_expected(targets)
+        return ops.sum(products, axis=-1) + self._bias_entries(targets) - log_expected(targets)
+
+    def _bias_entries(self, ids):
+        return self._for_loss(take_entries(self.bias, ids))
 
     def _kernel_entries(self, ids):
         return ops.cast(take_entries(self.kernel, ids), self.compute_dtype)

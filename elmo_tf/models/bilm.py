@@ -335,7 +335,9 @@ class BiLM(keras.Model):
             self._carried.reset()
 
     def warm_start(self, sentences: Iterable[Any]) -> None:
-        """Reads sentences and uses the final LSTM state as the initial state of all later calls.
+        """Reads sentences, whose final LSTM state becomes the initial state of all later calls.
+
+        If `stateful`, rows that carry a state keep it until `reset_states`.
 
         Improves vectors of checkpoints that were trained with carried state, for which zeros are
         an unusual initial state. Deterministic: later calls do not change the initial state.

@@ -37,7 +37,7 @@ def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
     if bilm.vocabulary is not None:  # of a biLM that reads tokens
         digest.update(json.dumps(bilm.vocabulary.tokens).encode())
     if bilm.lexicon is not None:
-        digest.update(bilm.lexicon.digest())
+        digest.update(json.dumps(bilm.lexicon.get_config()).encode())
     for weight in [*bilm.weights, *others]:
         digest.update(weight.numpy().tobytes())
     return digest.hexdigest()

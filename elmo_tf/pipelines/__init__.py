@@ -25,8 +25,8 @@ from elmo_tf.lazy import require_extra
 from elmo_tf.logs import progress, progress_over
 from elmo_tf.processors import one_thread_per_operation
 from elmo_tf.text.counting import TextCount
-from elmo_tf.text.reading import is_compressed, text_files
-from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader, text_sentences
+from elmo_tf.text.reading import format_of, is_compressed, text_files
+from elmo_tf.text.sentence_files import FileSentence, sentence_reader, text_sentences
 
 # Size of a part of a text file, in bytes. A worker repeats at most one part after a failure.
 _PART_BYTES = 2**18

@@ -59,6 +59,7 @@ class TextModel(keras.Model, abc.ABC):
             embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
         )
         self.tokenizer = tokenizer
+        self._ranks: tuple[int, ...] | None = None  # of the texts of the last call of Keras
 
     @property
     def elmo(self) -> Elmo | None:
@@ -319,6 +320,10 @@ class TextModel(keras.Model, abc.ABC):
             return x, y, sample_weight
         x = self._by_name(x) if self.tokenizer is None else self.named_inputs(x)
         x = {name: _as_tensor(values, name) for name, values in x.items()}
+        ranks = tuple(x[text].shape.rank for text in self.texts)
+        if ranks != self._ranks:  # Keras would trace a function of an unknown rank for both
+            self._ranks = ranks
+            self.train_function = self.test_function = self.predict_function = None
         y = None if y is None else self.targets(_as_tensor(y, "y"))
         if sample_weight is not None:
             sample_weight = _as_tensor(sample_weight, "sample_weight")

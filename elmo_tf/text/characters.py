@@ -1,6 +1,6 @@
 """tokens ─► char ids: begin of word, characters, end of word, padding; ids begin at 1."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ class Spelling:
     num_characters = 261  # number of ids: 0 marks padding tokens, and byte b has id b + 1
     bos, eos, begin_word, end_word, pad = range(257, 262)
     num_columns = 0  # ids of a token before those of the characters
+    boundary_words: Sequence[Sequence[int]] = ((), ())  # those of `<S>` and `</S>`
 
     def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The ids of the first `count` characters of tokens, string (token,).
@@ -46,8 +47,9 @@ class Spelling:
 
     def boundary_ids(self, max_chars: int) -> tf.Tensor:
         """The ids of `<S>` and `</S>`, int32 (2, num_columns + max_chars)."""
-        rest = [self.pad] * (max_chars - 3)
-        ids = [[self.begin_word, edge, self.end_word, *rest] for edge in (self.bos, self.eos)]
+        rest = [self.end_word, *[self.pad] * (max_chars - 3)]
+        edges = zip(self.boundary_words, (self.bos, self.eos), strict=True)
+        ids = [[*word, self.begin_word, edge, *rest] for word, edge in edges]
         return tf.constant(ids, dtype=tf.int32)
 
     def char_ids(self, tokens: Any, max_chars: int) -> tf.Tensor | tf.RaggedTensor:

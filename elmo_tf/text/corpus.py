@@ -3,12 +3,10 @@
 import collections
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -17,9 +15,10 @@ from elmo_tf.text.counting import MAX_SENTENCE_TOKENS, TextCount, count_text
 from elmo_tf.text.reading import (
     TextSource,
     check_regular_file,
+    decode,
     encode,
+    format_of,
     is_compressed,
-    is_fasta,
     sentence_lines,
 )
 from elmo_tf.text.vocabulary import EOS_ID, UNKNOWN_ID, Vocabulary
@@ -38,10 +37,14 @@ def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
     For errors, see `sentence_lines`.
     """
     for file in files:
-        for line in sentence_lines(file):
-            tokens = line.split()
-            for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
-                yield tokens[start : start + MAX_SENTENCE_TOKENS]
+        yield from _sentences(sentence_lines(file))
+
+
+def _sentences(lines: Iterable[str]) -> Iterator[list[str]]:
+    for line in lines:
+        tokens = line.split()
+        for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
+            yield tokens[start : start + MAX_SENTENCE_TOKENS]
 
 
 def plain_files(files: Sequence[Path], folder: Path, format: str | None = None) -> list[Path]:
@@ -51,7 +54,7 @@ def plain_files(files: Sequence[Path], folder: Path, format: str | None = None) 
     """
     plain = []
     for index, file in enumerate(files):
-        if is_fasta(file, format):
+        if (format or format_of(file)) == "fasta":
             stat = file.stat()
             converted = folder / f"{index}-{file.name}-{stat.st_size}-{stat.st_mtime_ns}.txt"
             if not converted.exists():
@@ -70,8 +73,7 @@ def lines_read_once(
 
     def lines() -> Iterator[bytes]:
         for file in files:
-            for line in sentence_lines(file, format=format):
-                yield encode(line.rstrip("\r\n"))
+            yield from map(encode, sentence_lines(file, format=format))
 
     return tf.data.Dataset.from_generator(lines, output_signature=tf.TensorSpec((), tf.string))
 
@@ -102,39 +104,13 @@ def line_dataset(files: Sequence[str | os.PathLike], seed: int) -> tf.data.Datas
     return sources.interleave(lines_of, _MIXED_FILES).shuffle(SHUFFLE_LINES, seed=seed)
 
 
-# Whitespace of `str.split()` in UTF-8: characters of one byte, and of several bytes.
-_SPACES = b"\t\v\f\r\x1c\x1d\x1e\x1f"
-_WIDE_SPACES = re.compile(
-    rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80"
-)
-_TO_SPACE = bytes.maketrans(_SPACES, b" " * len(_SPACES))
-# Tokens separated by whitespace for `tf.strings.split`; and their number, with a boundary.
-CountedLine = tuple[bytes, int]
+# Tokens separated by spaces, and their number, with a boundary.
+CountedLine = tuple[str, int]
 
 
-def sentences_of(lines: list[bytes]) -> list[CountedLine]:
-    """The sentences that `read_sentences` yields for lines of UTF-8, as `CountedLine`s.
-
-    Lines are not split, which takes longer than counting their tokens.
-    """
-    lines = [line if line.isascii() else _WIDE_SPACES.sub(b" ", line) for line in lines]
-    text = b"\n".join(lines).translate(_TO_SPACE)
-    characters = np.frombuffer(b"\n" + text + b"\n", np.uint8)
-    newlines = np.flatnonzero(characters == ord("\n"))
-    is_space = characters == ord(" ")
-    is_space[newlines] = True
-    tokens = np.flatnonzero(is_space[:-1] > is_space[1:])  # the position before each token
-    counts = np.diff(np.searchsorted(tokens, newlines)).tolist()
-    sentences = []
-    for line, count in zip(text.split(b"\n"), counts, strict=True):
-        if 0 < count <= MAX_SENTENCE_TOKENS:
-            sentences.append((line, count + 1))
-            continue
-        tokens = line.split()
-        for start in range(0, count, MAX_SENTENCE_TOKENS):
-            part = tokens[start : start + MAX_SENTENCE_TOKENS]
-            sentences.append((b" ".join(part), len(part) + 1))
-    return sentences
+def sentences_of(lines: Iterable[bytes]) -> list[CountedLine]:
+    """The sentences that `read_sentences` yields for lines of UTF-8."""
+    return [(" ".join(tokens), len(tokens) + 1) for tokens in _sentences(map(decode, lines))]
 
 
 def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:

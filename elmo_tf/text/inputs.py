@@ -83,18 +83,14 @@ def refuse_string(sentences: Any, name: str) -> None:
 
 def _check_sentence(index: int, sentence: Any) -> None:
     """Raises `TypeError` unless a value is a string or a list of tokens."""
-    if isinstance(sentence, str | bytes):
-        return
-    place, value = f"Sentence {index}", sentence
-    if isinstance(sentence, list | tuple | np.ndarray):
-        others = (i for i, token in enumerate(sentence) if not isinstance(token, str | bytes))
-        if (position := next(others, None)) is None:
-            return
-        place, value = f"Token {position} of sentence {index}", sentence[position]
-    wrong = f"{place} is {value!r:.80}, of type {type(value).__name__}"
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        wrong += '. Replace missing values, for example by df["text"].fillna("")'
-    raise TypeError(f"A sentence must be a str or a list of tokens (str). {wrong}.")
+    is_list = isinstance(sentence, list | tuple | np.ndarray)
+    for position, value in enumerate(sentence if is_list else [sentence]):
+        if not isinstance(value, str | bytes):
+            place = f"Token {position} of sentence {index}" if is_list else f"Sentence {index}"
+            wrong = f"{place} is {value!r:.80}, of type {type(value).__name__}"
+            if value is None or (isinstance(value, float) and math.isnan(value)):
+                wrong += '. Replace missing values, for example by df["text"].fillna("")'
+            raise TypeError(f"A sentence must be a str or a list of tokens (str). {wrong}.")
 
 
 def _tokens(index: int, sentence: Any) -> list[str]:

@@ -1,6 +1,5 @@
 """Lexicon: the characters, and maybe words, that a biLM of ELMoForManyLangs knows."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -64,25 +63,20 @@ class Lexicon(Spelling):
             self.num_words = len(word_ids)
             self._table = StringTable(self.words, default=word_ids["<oov>"] - 1)
             self.num_columns = 1
+            self.boundary_words = [word_ids["<bos>"]], [word_ids["<eos>"]]
 
     @classmethod
-    def build(
-        cls, sentences: Iterable[Iterable[str]], words: Iterable[str] | None, max_chars: int
-    ) -> "Lexicon":
+    def build(cls, tokens: Iterable[str], words: Sequence[str] | None, max_chars: int) -> "Lexicon":
         """Builds a lexicon: special entries, then the characters by code point, and the words.
 
         Args:
-            sentences: tokens of a text, all of whose characters are included.
+            tokens: tokens of a text, all of whose characters are included.
             words: words, whose characters are included too, or None for characters alone. Words
                 with invalid UTF-8 are left out.
             max_chars: int. `max_chars` of the biLM, to which words are truncated.
         """
-        characters: set[str] = set()
-        for tokens in sentences:
-            characters.update(*tokens)
+        characters = {*"".join(tokens), *"".join(words or ())}
         if words is not None:
-            words = tuple(words)
-            characters.update(*words)
             cut = (word[: max_chars - 2] for word in words if not _SURROGATES & {*word})
             words = tuple(dict.fromkeys((*_WORD_SPECIALS, *cut)))
         return cls((*_CHARACTER_SPECIALS, *sorted(characters - _SURROGATES)), words)
@@ -96,12 +90,8 @@ class Lexicon(Spelling):
             OSError: a file cannot be read.
         """
         folder = Path(folder)
-        characters = _read(folder / CHARACTERS_FILE)
         words = _read(folder / WORDS_FILE) if has_words else None
-        try:
-            return cls(characters, words)
-        except ValueError as error:
-            raise ValueError(f"{folder}: {error}") from None
+        return cls(_read(folder / CHARACTERS_FILE), words)
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `char.dic` and, if there are words, `word.dic`, for `load`."""
@@ -120,11 +110,6 @@ class Lexicon(Spelling):
     def table(self) -> tf.lookup.StaticHashTable | None:
         """The table of the words, see `StringTable`."""
         return None if self._table is None else self._table.table
-
-    def digest(self) -> bytes:
-        """A digest of all entries."""
-        entries = "\n".join((*self.entries, "", *(self.words or ())))
-        return hashlib.sha256(encode(entries)).digest()
 
     def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
         points = tf.strings.unicode_decode(tokens, "UTF-8")  # U+FFFD for invalid bytes
@@ -146,14 +131,6 @@ class Lexicon(Spelling):
         for token, boundary in ((b"<bos>", bos), (b"<eos>", eos)):
             ids = tf.where((tokens == token)[:, tf.newaxis], boundary, ids)
         return ids
-
-    def boundary_ids(self, max_chars: int) -> tf.Tensor:
-        ids = super().boundary_ids(max_chars)
-        if self.words is None:
-            return ids
-        # Not looked up: the table is not in graphs for other runtimes.
-        words = [[1 + self.words.index(word)] for word in ("<bos>", "<eos>")]
-        return tf.concat([words, ids], axis=1)
 
 
 def _ids(entries: Sequence[str], name: str, specials: Sequence[str]) -> dict[str, int]:

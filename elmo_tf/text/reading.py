@@ -15,7 +15,12 @@ from elmo_tf.logs import warn_once
 
 # A file, or a binary stream such as `sys.stdin.buffer`.
 TextSource = str | os.PathLike | BinaryIO
-_FASTA_SUFFIXES = (".fa", ".fasta", ".faa")
+# Suffixes of each format other than text.
+_SUFFIXES = {
+    "conllu": (".conllu",),
+    "conll": (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes"),
+    "fasta": (".fa", ".fasta", ".faa"),
+}
 _MAX_LISTED = 50  # invalid records
 
 
@@ -30,9 +35,9 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
         ValueError: a `.gz` file is damaged, or a carriage return alone separates two tokens.
         OSError: the file cannot be read.
     """
-    name = _name_of(source)
+    name, is_path = _name_of(source), isinstance(source, str | os.PathLike)
     try:
-        with _opened(source) as lines:
+        with open_bytes(source) if is_path else contextlib.nullcontext(source) as lines:
             for line_number, line in enumerate(lines, start=first):
                 line = decode(line)
                 if line_number == 1:
@@ -59,7 +64,7 @@ def sentence_lines(source: TextSource, first: int = 1, format: str | None = None
         OSError: the file cannot be read.
     """
     name, lines = _name_of(source), read_lines(source, first)
-    if is_fasta(name, format):
+    if (format or format_of(name)) == "fasta":
         for _, residues in fasta_records(lines, name):
             yield " ".join(residues)
         return
@@ -80,17 +85,10 @@ def _name_of(source: TextSource) -> str:
     return os.fspath(source) if isinstance(source, str | os.PathLike) else str(source.name)
 
 
-def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
-    if not isinstance(source, str | os.PathLike):
-        return contextlib.nullcontext(source)
-    return gzip.open(source) if is_compressed(source) else open(source, "rb")
-
-
-def is_fasta(path: str | os.PathLike, format: str | None = None) -> bool:
-    """Whether a file, perhaps compressed, is FASTA by its format, or else by its name."""
-    if format is not None:
-        return format == "fasta"
-    return os.fspath(path).lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES)
+def format_of(path: str | os.PathLike) -> str:
+    """The format by a file's name: text, conll, conllu or fasta; text if the suffix is unknown."""
+    name = os.fspath(path).lower().removesuffix(".gz")
+    return next((format for format, ends in _SUFFIXES.items() if name.endswith(ends)), "text")
 
 
 def fasta_records(
@@ -141,9 +139,9 @@ def fasta_records(
         warn_once(message, "%s They are skipped.", message)
 
 
-def open_output(path: str | os.PathLike) -> BinaryIO:
-    """Opens a text file to write bytes, which are compressed if its name ends in `.gz`."""
-    return gzip.open(path, "wb") if is_compressed(path) else open(path, "wb")
+def open_bytes(path: str | os.PathLike, mode: str = "rb") -> BinaryIO:
+    """Opens a text file to read or write bytes; compressed ones if its name ends in `.gz`."""
+    return (gzip.open if is_compressed(path) else open)(path, mode)
 
 
 def is_compressed(path: str | os.PathLike) -> bool:

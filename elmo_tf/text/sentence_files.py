@@ -10,13 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from elmo_tf.text.reading import TextSource, fasta_records, is_fasta, read_lines, sentence_lines
+from elmo_tf.text.reading import TextSource, fasta_records, format_of, read_lines, sentence_lines
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 
 # Token columns, counted from 1.
 TOKEN_COLUMNS = {"conll": 1, "conllu": 2}
 FORMATS = ("text", *TOKEN_COLUMNS, "fasta")
-_CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
 
 
 class FileSentence(NamedTuple):
@@ -28,16 +27,6 @@ class FileSentence(NamedTuple):
     line: int | None = None
     offsets: list[tuple[int, int]] | None = None
     identifier: str | None = None  # of FASTA, unique in the file
-
-
-def format_of(path: str | os.PathLike) -> str:
-    """The format by a file's name, one of `FORMATS`; "text" if the suffix is unknown."""
-    name = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")
-    if name.endswith(".conllu"):
-        return "conllu"
-    if name.endswith(_CONLL_SUFFIXES):
-        return "conll"
-    return "fasta" if is_fasta(name) else "text"
 
 
 def sentence_reader(

@@ -41,7 +41,8 @@ class LanguageTokenizer:
     """The tokenizer and sentence splitter of a language; no model is downloaded.
 
     The tokens hold all characters of the text but whitespace, in Unicode's normal form NFC, and do
-    not overlap. A text in another form is reported once.
+    not overlap, except for parts of a character of that form. A text in another form is reported
+    once.
 
     Args:
         language: one of `LANGUAGES`, or a code that spaCy knows, such as "en" or "de".
@@ -70,26 +71,14 @@ class LanguageTokenizer:
 
     def _of_normal_form(self, text: str) -> list[list[Token]]:
         """The tokens of the text's normal form, with their places in the text."""
-        # Parts that are normalized each on its own.
-        parts: list[str] = []
-        for character in text:
-            last = parts[-1] if parts else " "
-            # Longer parts are never one character, and normalizing them takes quadratic time.
-            is_one = len(last) < 8 and len(unicodedata.normalize("NFC", last + character)) == 1
-            if not last.isspace() and (unicodedata.combining(character) or is_one):
-                parts[-1] += character
-            else:
-                parts.append(character)
-        normal = [unicodedata.normalize("NFC", part) for part in parts]
-        ends = list(itertools.accumulate(map(len, parts)))
-        # The part of each character of the normal form.
-        owners = [index for index, part in enumerate(normal) for _ in part]
-
-        def placed(token: Token) -> Token:
-            first, last = owners[token.start], owners[token.end - 1]
-            return Token(token.text, ends[first] - len(parts[first]), ends[last])
-
-        return [[*map(placed, sentence)] for sentence in self("".join(normal))]
+        normal, places = [], []  # parts, and the place of each character of their normal forms
+        for part in _PART.finditer(text):
+            normal.append(unicodedata.normalize("NFC", part.group()))
+            places += [part.span()] * len(normal[-1])
+        return [
+            [Token(word, places[start][0], places[end - 1][1]) for word, start, end in sentence]
+            for sentence in self("".join(normal))
+        ]
 
     def __reduce__(self) -> tuple:
         return LanguageTokenizer, (self.language,)
@@ -104,12 +93,12 @@ def _tokens(text: str, start: int, spans: _Spans) -> tuple[list[Token], int]:
     Overlapping spans are one token. Spans are split at whitespace; what is between them is a token
     too, unless it is whitespace.
     """
-    bounds = [start]
+    bounds = [start, start]
     for first, last in spans:
-        if first < bounds[-1] and len(bounds) > 1:
+        if first < bounds[-1]:
             bounds[-1] = max(bounds[-1], last)
         else:
-            bounds += max(first, start), max(last, start)
+            bounds += first, last
     tokens = [
         Token(part.group(), left + part.start(), left + part.end())
         for left, right in itertools.pairwise(bounds)
@@ -127,6 +116,8 @@ def _ranges_of_marks() -> str:
 
 # Vowel signs, diacritics, variants and joiners, which belong to the character before them.
 MARKS = _ranges_of_marks() + "\u200c\u200d"
+# A part of a text that is normalized on its own: Hangul vowels and finals are composed like marks.
+_PART = re.compile(rf"\s|\S[{MARKS}\u1161-\u1175\u11a8-\u11c2]*")
 # A number, address or Latin word, with the letters after it; a word; or equal punctuation marks.
 _LATIN = "0-9A-Za-zÀ-ÖØ-öø-ɏ"
 _WORD = re.compile(
@@ -237,12 +228,10 @@ def _spacy(language: str) -> _Cut:
 
     def cut(text: str) -> Iterator[_Spans]:
         # Long runs of punctuation would take quadratic time.
-        ends = [match.end() for match in re.finditer(r"\S{1000}", text)]
-        gaps = [end + index for index, end in enumerate(ends)]
-        parts = (text[start:end] for start, end in itertools.pairwise([0, *ends, len(text)]))
-        for sentence in nlp(" ".join(parts)).sents:
-            starts = [token.idx - bisect.bisect(gaps, token.idx) for token in sentence]
-            yield [(start, start + len(one)) for start, one in zip(starts, sentence, strict=True)]
+        ends = (match.end() for match in re.finditer(r"\S{1000}", text))
+        for start, end in itertools.pairwise([0, *ends, len(text)]):
+            for sentence in nlp(text[start:end]).sents:
+                yield [(start + one.idx, start + one.idx + len(one)) for one in sentence]
 
     return cut
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.text.counting import count_text
-from elmo_tf.text.reading import decode, encode, open_output, read_lines
+from elmo_tf.text.reading import decode, encode, open_bytes, read_lines
 
 SPECIAL_TOKENS = BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN = "<S>", "</S>", "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
@@ -45,7 +45,8 @@ class Vocabulary(StringTable):
             compared by their bytes, see `encode`.
 
     Raises:
-        ValueError: the first three tokens are different, or a token is duplicated or empty.
+        ValueError: the first three tokens are not `<S>`, `</S>`, `<UNK>`, or a token is duplicated
+            or empty.
 
     Example:
         >>> vocabulary = elmo_tf.Vocabulary.build(["the cat sat", "the dog"], max_size=5)
@@ -136,7 +137,7 @@ class Vocabulary(StringTable):
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes one token per line."""
-        with atomic_file(path) as part, open_output(part) as file:
+        with atomic_file(path) as part, open_bytes(part, "wb") as file:
             file.writelines(encode(token) + b"\n" for token in self.tokens)
 
     def __iter__(self) -> Iterator[str]:

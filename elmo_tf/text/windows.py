@@ -7,7 +7,7 @@ once for both.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.text.corpus import CountedLine, prefetch, sentences_of
-from elmo_tf.text.reading import decode, encode
+from elmo_tf.text.reading import encode
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 
 # Sentence boundaries. No token of a text equals them, since they contain whitespace.
@@ -30,7 +30,7 @@ _LINES_PER_READ = 1024
 _BLOCK_TOKENS, _BLOCK_WINDOWS = 2**17, 64
 
 
-class LMWindows:
+class LMWindows(Iterator):
     """Cuts a stream of sentences into windows for both directions; an iterator.
 
     Forward inputs are `<S> w1 … wn` and targets `w1 … wn </S>`; backward inputs `</S> wn … w1` and
@@ -68,9 +68,6 @@ class LMWindows:
         self._next: Future[_Block] | None = None
         self._taken = 0  # windows of the block that have been returned
 
-    def __iter__(self) -> "LMWindows":
-        return self
-
     def __next__(self) -> dict[str, tf.Tensor]:
         if self._taken == len(self._block.windows):
             self._block = self._next.result() if self._next else self._block_after(self._block)
@@ -89,7 +86,7 @@ class LMWindows:
             "done": [done + self._taken * self._window for done in block.done],
             "queue": block.queue + read,
         }
-        Path(f"{prefix}.json").write_text(json.dumps(content, default=decode))
+        Path(f"{prefix}.json").write_text(json.dumps(content))
         tf.train.Checkpoint(lines=self._lines).write(prefix)
 
     def read(self, prefix: str) -> None:
@@ -100,11 +97,7 @@ class LMWindows:
         """
         tf.train.Checkpoint(lines=self._lines).read(prefix).assert_consumed()
         content = json.loads(Path(f"{prefix}.json").read_text())
-        *rows, queue = (
-            [(encode(text), size) for text, size in part]
-            for part in (*content["rows"], content["queue"])
-        )
-        self._block = _Block(rows, content["done"], queue, [], [])
+        self._block = _Block(content["rows"], content["done"], content["queue"], [], [])
 
     def _block_after(self, block: "_Block") -> "_Block":
         rows, done = block.rest(len(block.windows) * self._window)
@@ -170,16 +163,17 @@ def _windows(
     if not num_windows:
         return []
     sentences = [sentence for row in rows for sentence in row]
-    streams = _streams(np.array([size for _, size in sentences], np.int64))  # (stream, position)
+    streams = _streams(np.array([size for _, size in sentences], np.int64))
     starts = np.cumsum(lengths + done) - lengths  # (row,)
     place = np.arange(num_windows * window)
     mask = place < lengths[:, np.newaxis]  # (row, place)
-    index = streams[:, np.where(mask, starts[:, np.newaxis] + place, -1)]  # (stream, row, place)
+    index = streams[..., np.where(mask, starts[:, np.newaxis] + place, -1)]  # (…, row, place)
     index = index.reshape(2, 2, len(rows), num_windows, window)
     inputs, targets = np.moveaxis(index, 3, 1)  # (window, direction, row, token) each
     mask = mask.reshape(len(rows), num_windows, window).swapaxes(0, 1)
     with tf.device("CPU:0"):
-        tokens = tf.strings.split(tf.constant([text for text, _ in sentences], tf.string)).values
+        texts = tf.constant([encode(text) for text, _ in sentences], tf.string)
+        tokens = tf.strings.split(texts).values
         strings = tf.concat([_SPECIAL, tokens], axis=0)
         parts = tf.gather(strings, inputs), tf.gather(strings, targets), tf.constant(mask)
         return [
@@ -189,26 +183,22 @@ def _windows(
 
 
 def _streams(sizes: np.ndarray) -> np.ndarray:
-    """The inputs of both directions and then their targets, as indices of strings.
+    """The inputs and targets of both directions, as indices of strings.
 
-    `sizes` are the lengths of sentences, with a boundary. Returns int32 (stream, position + 1); the
-    last position is padding.
+    `sizes` are the lengths of sentences, with a boundary. Returns int32 (inputs or targets,
+    direction, position + 1); the last position is padding.
     """
+    ends = np.cumsum(sizes)  # (sentence,)
     sentence = np.repeat(np.arange(len(sizes)), sizes)  # (position,)
-    position = np.arange(len(sentence))
-    first = (np.cumsum(sizes) - sizes)[sentence]  # position of the boundary
-    last = first + sizes[sentence] - 1
-    is_first, is_last = position == first, position == last
+    forward = np.arange(len(sentence))
+    backward = (2 * ends - sizes - 2)[sentence] - forward
     # Without the boundaries of earlier sentences, positions are the indices of tokens.
-    before = _FIRST_TOKEN - sentence
-    forward, backward = before + position, before + first + last - 1 - position
-    streams = (
-        np.where(is_first, _BOS, forward - 1),
-        np.where(is_first, _EOS, backward + 1),
-        np.where(is_last, _EOS, forward),
-        np.where(is_last, _BOS, backward),
-    )
-    return np.pad(np.array(streams, np.int32), ((0, 0), (0, 1)), constant_values=_PADDING)
+    targets = np.array([forward, backward]) - sentence + _FIRST_TOKEN  # (direction, position)
+    inputs = targets - [[1], [-1]]
+    inputs[:, ends - sizes] = [[_BOS], [_EOS]]
+    targets[:, ends - 1] = [[_EOS], [_BOS]]
+    streams = np.array([inputs, targets], np.int32)
+    return np.pad(streams, ((0, 0), (0, 0), (0, 1)), constant_values=_PADDING)
 
 
 def boundary_or(tokens: tf.Tensor, bos: int, eos: int, other: tf.Tensor) -> tf.Tensor:

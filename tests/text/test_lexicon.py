@@ -37,20 +37,20 @@ def test_boundaries_empty_tokens_and_invalid_utf_8_have_rows(lexicon):
 
 
 def test_a_lexicon_is_built_from_sentences_and_words(tmp_path):
-    sentences = [["b", "ab\U0001f600"], [], ["a\udcff", "한\ufeff", "<bos>"]]
+    tokens = ["b", "ab\U0001f600", "a\udcff", "한\ufeff", "<bos>"]
     words = ["abcdefgh", "abcdefgi", "한", "<pad>", "c\udcff"]
 
-    lexicon = Lexicon.build(sentences, words, max_chars=8)
+    lexicon = Lexicon.build(tokens, words, max_chars=8)
 
     lexicon.save(tmp_path)
-    assert Lexicon.load(tmp_path).digest() == lexicon.digest()
+    assert Lexicon.load(tmp_path).get_config() == lexicon.get_config()
     specials = ("<oov>", "<bos>", "<eos>", "<pad>")
     assert lexicon.words == (*specials, "abcdef", "한")
     characters = sorted(set("<bos>abcdefghi한\U0001f600\ufeff<pad>"))
     assert lexicon.entries == (*specials, "<bow>", "<eow>", *characters)
-    without_words = Lexicon.build(sentences, None, max_chars=8)
+    without_words = Lexicon.build(tokens, None, max_chars=8)
     assert without_words.words is None
-    assert without_words.digest() != lexicon.digest()
+    assert without_words.get_config() != lexicon.get_config()
 
 
 def test_an_id_without_a_character_is_the_ideographic_space(tmp_path):

@@ -2,7 +2,8 @@ import gzip
 
 import pytest
 
-from elmo_tf.text.sentence_files import format_of, sentence_reader
+from elmo_tf.text.reading import format_of
+from elmo_tf.text.sentence_files import sentence_reader
 from elmo_tf.text.tokenizers import Token
 
 

@@ -26,8 +26,8 @@ from elmo_tf.tasks.semantic_roles.predicates import (
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import Ensemble, TaskModel
 from elmo_tf.text.counting import KnownText, reported_sentences
-from elmo_tf.text.reading import encode, open_output
-from elmo_tf.text.sentence_files import TOKEN_COLUMNS, format_of
+from elmo_tf.text.reading import encode, format_of, open_bytes
+from elmo_tf.text.sentence_files import TOKEN_COLUMNS
 
 # The tasks whose files have a format of their own.
 _OWN_FORMATS = ("snli", "squad")
@@ -177,7 +177,7 @@ def _write_files(
     with contextlib.ExitStack() as stack:
         for suffix, lines in outputs.items():
             part = stack.enter_context(atomic_file(os.fspath(output) + suffix, overwrite))
-            with open_output(part) as file:
+            with open_bytes(part, "wb") as file:
                 file.writelines(encode(line) + b"\n" for line in lines)
 
 

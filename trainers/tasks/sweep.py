@@ -55,16 +55,17 @@ def sweep_task(
     for count, each in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
         record = train_model(each, task)
-        run = {
-            "share": each.share,
-            "seed": each.seed,
-            "elmo": each.elmo is not None,
-            "score": record["best"]["score"],
-            "epoch": record["best"]["epoch"],
-            "epochs": len(record["epochs"]),
-            "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
-        }
-        runs.append(run)
+        runs.append(
+            {
+                "share": each.share,
+                "seed": each.seed,
+                "elmo": each.elmo is not None,
+                "score": record["best"]["score"],
+                "epoch": record["best"]["epoch"],
+                "epochs": len(record["epochs"]),
+                "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
+            }
+        )
         release_reductions()  # the next line alone does not free the model
         keras.utils.clear_session()
     return {
@@ -76,16 +77,10 @@ def sweep_task(
 
 
 def _summary(share: float, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    means, spreads = [], []
-    for has_elmo in (False, True):
+    row: dict[str, Any] = {"share": share}
+    for name, has_elmo in (("without", False), ("with", True)):
         scores = [run["score"] for run in runs if (run["share"], run["elmo"]) == (share, has_elmo)]
-        means.append(statistics.fmean(scores))
         deviation = statistics.stdev(scores) if len(scores) > 1 else None
-        spreads.append({"mean": means[-1], "deviation": deviation})
-    error, gain = 1 - means[0], means[1] - means[0]
-    return {
-        "share": share,
-        "without": spreads[0],
-        "with": spreads[1],
-        "error_reduction": gain / error if error else None,
-    }
+        row[name] = {"mean": statistics.fmean(scores), "deviation": deviation}
+    error, gain = 1 - row["without"]["mean"], row["with"]["mean"] - row["without"]["mean"]
+    return {**row, "error_reduction": gain / error if error else None}

@@ -19,7 +19,7 @@ from elmo_tf.tasks.reading import (
 )
 from elmo_tf.tasks.task import Task, first_line
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.sentence_files import format_of
+from elmo_tf.text.reading import format_of
 
 NO_LABEL = "-"  # of unlabeled texts
 # An opening bracket and its label, a closing bracket, or a token.

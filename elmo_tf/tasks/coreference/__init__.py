@@ -19,8 +19,8 @@ from elmo_tf.tasks.tag_schemes import TokenError
 from elmo_tf.tasks.task import Task, file_sentences, first_line
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.batches import rounded_length
-from elmo_tf.text.reading import encode
-from elmo_tf.text.sentence_files import Row, fields_of, format_of, line_error
+from elmo_tf.text.reading import encode, format_of
+from elmo_tf.text.sentence_files import Row, fields_of, line_error
 
 Mention = tuple[int, int]
 

@@ -20,10 +20,10 @@ from elmo_tf.tasks.tag_schemes import (
 )
 from elmo_tf.tasks.task import Task, file_sentences, first_line
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.reading import format_of
 from elmo_tf.text.sentence_files import (
     Row,
     column_sentences,
-    format_of,
     line_error,
 )
 

@@ -11,12 +11,12 @@ from elmo_tf.tasks.tag_schemes import TokenError, converted, scheme_tags, span_t
 from elmo_tf.tasks.tagging.model import CRFTagger
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.reading import format_of
 from elmo_tf.text.sentence_files import (
     TOKEN_COLUMNS,
     Row,
     column,
     column_sentences,
-    format_of,
     line_error,
 )
 
