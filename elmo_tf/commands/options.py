@@ -51,8 +51,8 @@ TextFiles = Annotated[
 Layers = Annotated[
     int | Literal[*LAYERS],
     Parameter(
-        help="all layers (one vector per layer and token); their concat, average or sum; the top "
-        "layer; or one layer by number, from 0. mix is the average"
+        help="all (one vector per layer and token); concat, average or sum of the layers; top; or "
+        "the number of a layer, from 0. mix is average"
     ),
 ]
 Precision = Annotated[

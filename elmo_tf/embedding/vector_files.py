@@ -49,7 +49,7 @@ class OutputOptions:
             "float32".
         forget_sentences: whether to write only vectors, without the sentences. Defaults to False.
         use_sentence_keys: HDF5 only. Whether to name datasets by their sentences instead of their
-            numbers. Sequences of FASTA are named by their identifiers. Defaults to False.
+            numbers. FASTA's sequences always have their identifiers as names. Defaults to False.
         pool: "none" for one vector per token, or "mean" for one vector per sentence, the mean over
             its tokens (zeros without tokens). Defaults to "none".
 

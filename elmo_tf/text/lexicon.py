@@ -73,7 +73,7 @@ class Lexicon(Spelling):
             tokens: tokens of a text, all of whose characters are included.
             words: words, whose characters are included too, or None for characters alone. Words
                 with invalid UTF-8 are left out.
-            max_chars: int. `max_chars` of the biLM, to which words are truncated.
+            max_chars: int. `max_chars` of the biLM; words are truncated to two characters less.
         """
         characters = {*"".join(tokens), *"".join(words or ())}
         if words is not None:
