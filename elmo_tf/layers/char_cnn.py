@@ -100,7 +100,8 @@ class CharCNN(keras.layers.Layer):
     def call(self, char_ids):
         if not keras.backend.is_int_dtype(char_ids.dtype):
             received = keras.backend.standardize_dtype(char_ids.dtype)
-            raise ValueError(f"`char_ids` must be integers. Received: {received}")
+            remedy = 'A Sequential needs keras.Input((None, 50), dtype="int32").'
+            raise ValueError(f"`char_ids` must be integers. Received: {received}. {remedy}")
         leading = ops.shape(char_ids)[:-1]
         ids = ops.reshape(char_ids, (-1, ops.shape(char_ids)[-1]))  # (token, char)
         table = ops.convert_to_tensor(self.char_embedding)

@@ -180,6 +180,7 @@ class ProjectedLSTM(keras.layers.RNN):
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
         if mask is not None:
             mask = ops.expand_dims(ops.transpose(mask), 2)  # (token, batch, 1)
+        initial_state = [ops.cast(part, self.compute_dtype) for part in initial_state]
         run = recurrence_for_training if training else recurrence
         outputs, (h, c) = run(sequences, initial_state, mask, self._cast_weights())
         if mask is not None:

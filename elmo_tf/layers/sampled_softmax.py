@@ -131,6 +131,8 @@ class SampledSoftmax(keras.layers.Layer):
 
     def logits(self, inputs: Any) -> Any:
         """`x · W + b`: (…, feature) → (…, V), at least float32."""
+        if not self.built:
+            self.build(inputs.shape)
         kernel = ops.cast(self.kernel, self.compute_dtype)
         products = ops.matmul(ops.cast(inputs, self.compute_dtype), ops.transpose(kernel))
         return self._for_loss(products) + self._for_loss(self.bias)

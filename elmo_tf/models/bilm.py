@@ -92,7 +92,7 @@ class BiLM(keras.Model):
         # Finds the ids of tokens. An attribute, so that TensorFlow saves it with the biLM.
         known = vocabulary or lexicon
         self.lookup_table = None if known is None else known.table
-        self.supports_jit = False  # XLA does not support strings
+        self.supports_jit = keras.config.backend() != "tensorflow"  # see `Elmo`
         lstm, cnn = config.lstm, config.char_cnn
         dim, policy = lstm.projection_dim, self.dtype_policy
         if cnn is not None:
@@ -361,6 +361,9 @@ class BiLM(keras.Model):
         self.initial_state.assign(ops.reshape(ops.stack(flat), self.initial_state.shape))
 
     def get_config(self):
+        projection = getattr(self.token_encoder, "projection", None)
+        if getattr(projection, "quantization_mode", None):
+            raise ValueError("A quantized biLM cannot be saved: quantize it after loading.")
         return {
             **super().get_config(),
             "config": self.config.to_options(),

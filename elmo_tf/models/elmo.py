@@ -100,8 +100,9 @@ class Elmo(keras.layers.Layer):
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self._cut = CutToLengths(name=f"{self.name}_cut")
-        self.supports_jit = False  # XLA does not support strings
-        self.built = True
+        # XLA does not support strings, which only TensorFlow has.
+        self.supports_jit = keras.config.backend() != "tensorflow"
+        self.built = self._mask_layer.built = self._cut.built = True
 
     @classmethod
     def from_pretrained(cls, path: Any, **kwargs) -> "Elmo":
@@ -228,6 +229,10 @@ class TokenMask(keras.layers.Layer):
     A layer, because the mask of symbolic strings must be the output of one.
     """
 
+    @classmethod
+    def from_config(cls, config):
+        return cls()  # without the name, which that of the loaded `Elmo` has too
+
     def call(self, inputs):
         inputs = as_tensor(inputs)  # Keras does not convert ragged tensors
         return is_token(token_batch(inputs)[0] if inputs.dtype == tf.string else inputs)
@@ -239,6 +244,10 @@ class TokenMask(keras.layers.Layer):
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class CutToLengths(keras.layers.Layer):
     """Replaces the tokens after the real tokens of each row, int (batch,), by padding."""
+
+    @classmethod
+    def from_config(cls, config):
+        return cls()  # see `TokenMask`
 
     def call(self, inputs, lengths):
         inputs, lengths = checked_inputs(inputs, lengths)

@@ -27,7 +27,6 @@ for path in sys.argv[1:]:
     for inputs in ([ids], [ids, lengths], [keras.ops.array(ids), keras.ops.array(lengths)]):
         actual = keras.ops.convert_to_numpy(bilm(*inputs)["layers"])
         np.testing.assert_allclose(actual, layers, atol=1e-5)
-
     elmo = elmo_tf.Elmo(bilm, trainable_bilm=True)
     inputs = keras.Input(ids.shape[1:], dtype="int32"), keras.Input((), dtype="int32")
     model = keras.Model(inputs, elmo(inputs[0], lengths=inputs[1]))
@@ -35,6 +34,7 @@ for path in sys.argv[1:]:
     np.testing.assert_allclose(vectors, layers.mean(axis=1), atol=1e-5)
     before = bilm.token_encoder.get_weights()
     model.compile("sgd", "mse")
+    assert model.jit_compile == (keras.config.backend() == "jax")
     model.fit([ids, lengths], vectors + 1, verbose=0)
     assert not any(map(np.array_equal, before, bilm.token_encoder.get_weights()))
 
