@@ -130,8 +130,8 @@ def new_app() -> App:
         help="Embed text with ELMo; pretrain, evaluate, export and serve models.",
         help_prologue="echo 'The bank of the river' | elmo-tf embed small-en - vectors.hdf5",
         help_epilogue="Results go to stdout, all else to stderr; --debug shows the traceback of an "
-        "error. An option with several values (STR...) takes all words after it: write the "
-        "arguments before it. Exit status: 0 done; 1 error; 2 wrong call, or an output exists; 3 "
+        "error. An option with several values (STR...) takes all words after it, but for query: "
+        "write arguments first. Exit status: 0 done; 1 error; 2 wrong call, or an output exists; 3 "
         "differences (diff); 130 Ctrl-C; 143 SIGTERM.",
         help_format="markdown",
         default_parameter=_PARAMETER,

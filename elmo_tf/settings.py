@@ -77,7 +77,7 @@ def one_line(error: pydantic.ValidationError, config_class: Any = None) -> str:
     first = error.errors(include_url=False)[0]
     place, *inner = first["loc"] or [""]
     if isinstance(place, int) and config_class is not None:
-        place = _positional(config_class)[place]
+        place = dict(enumerate(_positional(config_class))).get(place, place)
     name = ".".join(map(str, (place, *inner)))
     match first["type"]:
         case "unexpected_keyword_argument":

@@ -108,9 +108,9 @@ class PretrainConfig(RunSettings):
         save_every: steps between two saves.
         new_corpus: with resume: continue with another corpus, from its beginning; epochs count from
             there.
-        resume: resume from the last save in the work directory; settings that are not given are
-            those of the run, few of which can change (steps, epochs, paths). If there is no save
-            yet, start from the beginning.
+        resume: resume from the last save in the work directory. Settings that are not given are
+            those of the run; only a few may differ, such as steps, epochs and paths. If there is no
+            save yet, start from the beginning.
         overwrite: delete the results in the work directory, and start from the beginning.
 
     Raises:

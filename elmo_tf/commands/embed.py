@@ -61,7 +61,7 @@ def embed(
         cluster: run on a Ray cluster: auto (the running cluster of this machine), local (a new one
             on this machine) or ray://HOST:10001. INPUT is then a file pattern in quotation marks,
             OUTPUT a directory of Parquet shards.
-        workers: with --cluster: workers, each with its own model; by default for all cores.
+        workers: with --cluster: workers, each with its own model; by default as many as fit.
         cores_per_worker: with --cluster: cores of a worker; 1 by default.
     """
     from elmo_tf.embedding.embedder import Embedder

@@ -196,7 +196,7 @@ class Embedder:
     ) -> np.ndarray:
         """Returns the cosine of each of n sentences of `a` and each of m of `b`, float32 (n, m).
 
-        It is 0 if a sentence has no tokens. With `layers="all"`, those of a sentence are joined.
+        It is 0 if a sentence has no tokens. With `layers="all"`, layers are concatenated.
 
         Args:
             a, b: sentences, see `encode`, or their vectors, float (n, …). A `str`, or its vector,

@@ -363,7 +363,7 @@ class BiLM(keras.Model):
     def get_config(self):
         projection = getattr(self.token_encoder, "projection", None)
         if getattr(projection, "quantization_mode", None):
-            raise ValueError("A quantized biLM cannot be saved: quantize it after loading.")
+            raise ValueError("A quantized biLM cannot be saved or cloned.")
         return {
             **super().get_config(),
             "config": self.config.to_options(),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import keras
 
 from elmo_tf.models.bilm import BiLM
+from elmo_tf.text.reading import encode
 
 
 def copied_bilm(bilm: BiLM, dtype: str) -> BiLM:
@@ -37,7 +38,8 @@ def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
     if bilm.vocabulary is not None:  # of a biLM that reads tokens
         digest.update(json.dumps(bilm.vocabulary.tokens).encode())
     if bilm.lexicon is not None:
-        digest.update(json.dumps(bilm.lexicon.get_config()).encode())
+        entries = "\n".join((*bilm.lexicon.entries, "", *(bilm.lexicon.words or ())))
+        digest.update(hashlib.sha256(encode(entries)).digest())
     for weight in [*bilm.weights, *others]:
         digest.update(weight.numpy().tobytes())
     return digest.hexdigest()

@@ -231,7 +231,7 @@ class TokenMask(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        return cls()  # without the name, which that of the loaded `Elmo` has too
+        return cls()  # without the name: the loaded `Elmo` has a mask layer of that name
 
     def call(self, inputs):
         inputs = as_tensor(inputs)  # Keras does not convert ragged tensors

@@ -74,8 +74,8 @@ class TaskConfig(RunSettings):
         workdir: directory for the model of the best epoch, the scores and the log.
         share: fraction of the training examples to train on, above 0 and at most 1; the seed
             selects the examples.
-        resume: resume after the last epoch in the work directory; settings that are not given are
-            those of the run, few of which can change. If there is no epoch yet, start from the
+        resume: resume after the last epoch in the work directory. Settings that are not given are
+            those of the run; only a few may differ. If there is no epoch yet, start from the
             beginning.
         overwrite: delete the results in the work directory, and start from the beginning.
         elmo: directory, archive, URL or name of a checkpoint, such as small-en, see

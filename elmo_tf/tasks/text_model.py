@@ -59,7 +59,7 @@ class TextModel(keras.Model, abc.ABC):
             embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
         )
         self.tokenizer = tokenizer
-        self._ranks: tuple[int, ...] | None = None  # of the texts of the last call of Keras
+        vars(self)["_ranks"] = {}  # of the texts, for each function of Keras; not tracked
 
     @property
     def elmo(self) -> Elmo | None:
@@ -249,13 +249,12 @@ class TextModel(keras.Model, abc.ABC):
     def fit(
         self, x=None, y=None, *args, class_weight=None, sample_weight=None, shuffle=True, **kwargs
     ):
-        x, y, sample_weight = self._ready(x, y, sample_weight)
+        x, y, sample_weight = self._ready("train_function", x, y, sample_weight)
         if class_weight and isinstance(x, tf.data.Dataset):
             x = x.map(lambda inputs, y, *weights: (inputs, self.targets(y), *weights))
         if (validation_data := kwargs.get("validation_data")) is not None:
-            kwargs["validation_data"] = self._ready(
-                *keras.utils.unpack_x_y_sample_weight(validation_data)
-            )
+            parts = keras.utils.unpack_x_y_sample_weight(validation_data)
+            kwargs["validation_data"] = self._ready("test_function", *parts)
         return super().fit(
             *(x, y, *args),
             class_weight=class_weight and self._by_index(class_weight, y),
@@ -265,12 +264,13 @@ class TextModel(keras.Model, abc.ABC):
         )
 
     def evaluate(self, x=None, y=None, *args, sample_weight=None, **kwargs):
-        x, y, sample_weight = self._ready(x, y, sample_weight)
+        x, y, sample_weight = self._ready("test_function", x, y, sample_weight)
         return super().evaluate(x, y, *args, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        ready, *_ = self._ready(x)
-        if isinstance(ready, dict) and ready[self.texts[0]].shape[0] == 0:  # Keras fails
+        ready, *_ = self._ready("predict_function", x)
+        texts = ready.get(self.texts[0]) if isinstance(ready, dict) else None
+        if texts is not None and texts.shape[0] == 0:  # Keras fails
             return tf.nest.map_structure(np.asarray, self(x))
         return super().predict(ready, *args, **kwargs)
 
@@ -314,16 +314,18 @@ class TextModel(keras.Model, abc.ABC):
         """`class_weight` with indices of labels as its keys."""
         raise ValueError("`class_weight` needs a model with one label per example.")
 
-    def _ready(self, x: Any, y: Any = None, sample_weight: Any = None) -> tuple[Any, Any, Any]:
-        """The arguments for Keras."""
+    def _ready(
+        self, function: str, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Any, Any, Any]:
+        """The arguments for Keras, and for its traced function of this name."""
         if not _is_array(x):
             return x, y, sample_weight
         x = self._by_name(x) if self.tokenizer is None else self.named_inputs(x)
         x = {name: _as_tensor(values, name) for name, values in x.items()}
-        ranks = tuple(x[text].shape.rank for text in self.texts)
-        if ranks != self._ranks:  # Keras would trace a function of an unknown rank for both
-            self._ranks = ranks
-            self.train_function = self.test_function = self.predict_function = None
+        ranks = [len(x[text].shape) for text in self.texts if text in x]
+        if self._ranks.get(function) != ranks:
+            self._ranks[function] = ranks
+            setattr(self, function, None)  # Keras would trace it again for an unknown rank
         y = None if y is None else self.targets(_as_tensor(y, "y"))
         if sample_weight is not None:
             sample_weight = _as_tensor(sample_weight, "sample_weight")

@@ -40,7 +40,7 @@ def token_lists(
 
     Raises:
         TypeError: `sentences` is no collection of sentences, or an item is no sentence. The items
-            of lists, tuples and columns are checked at once, all others when they are read.
+            of lists, arrays and columns are checked at once, all others when they are read.
         ValueError: an empty token precedes a real one, or an array (batch, token) holds sentences.
     """
     sentences = _collection(sentences, name)

@@ -91,7 +91,10 @@ class Lexicon(Spelling):
         """
         folder = Path(folder)
         words = _read(folder / WORDS_FILE) if has_words else None
-        return cls(_read(folder / CHARACTERS_FILE), words)
+        try:
+            return cls(_read(folder / CHARACTERS_FILE), words)
+        except ValueError as error:
+            raise ValueError(f"{folder}: {error}") from None
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `char.dic` and, if there are words, `word.dic`, for `load`."""

@@ -40,9 +40,9 @@ _Cut = Callable[[str], Iterable[_Spans]]
 class LanguageTokenizer:
     """The tokenizer and sentence splitter of a language; no model is downloaded.
 
-    The tokens hold all characters of the text but whitespace, in Unicode's normal form NFC, and do
-    not overlap, except for parts of a character of that form. A text in another form is reported
-    once.
+    The tokens hold all characters of the text but whitespace, in Unicode's normal form NFC. They do
+    not overlap, but in a text that is not in NFC, tokens within a letter and its marks have the
+    place of the whole. Such a text is reported once.
 
     Args:
         language: one of `LANGUAGES`, or a code that spaCy knows, such as "en" or "de".
@@ -117,7 +117,7 @@ def _ranges_of_marks() -> str:
 # Vowel signs, diacritics, variants and joiners, which belong to the character before them.
 MARKS = _ranges_of_marks() + "\u200c\u200d"
 # A part of a text that is normalized on its own: Hangul vowels and finals are composed like marks.
-_PART = re.compile(rf"\s|\S[{MARKS}\u1161-\u1175\u11a8-\u11c2]*")
+_PART = re.compile(rf"\s|\S(?:(?![\u200c\u200d\ufe00-\ufe0f])[{MARKS}\u1161-\u1175\u11a8-\u11c2])*")
 # A number, address or Latin word, with the letters after it; a word; or equal punctuation marks.
 _LATIN = "0-9A-Za-zÀ-ÖØ-öø-ɏ"
 _WORD = re.compile(
@@ -228,10 +228,12 @@ def _spacy(language: str) -> _Cut:
 
     def cut(text: str) -> Iterator[_Spans]:
         # Long runs of punctuation would take quadratic time.
-        ends = (match.end() for match in re.finditer(r"\S{1000}", text))
-        for start, end in itertools.pairwise([0, *ends, len(text)]):
-            for sentence in nlp(text[start:end]).sents:
-                yield [(start + one.idx, start + one.idx + len(one)) for one in sentence]
+        ends = [match.end() for match in re.finditer(r"\S{1000}", text)]
+        gaps = [end + index for index, end in enumerate(ends)]
+        parts = (text[start:end] for start, end in itertools.pairwise([0, *ends, len(text)]))
+        for sentence in nlp(" ".join(parts)).sents:
+            starts = [token.idx - bisect.bisect(gaps, token.idx) for token in sentence]
+            yield [(start, start + len(one)) for start, one in zip(starts, sentence, strict=True)]
 
     return cut
 

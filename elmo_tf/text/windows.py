@@ -36,7 +36,7 @@ class LMWindows(Iterator):
     Forward inputs are `<S> w1 … wn` and targets `w1 … wn </S>`; backward inputs `</S> wn … w1` and
     targets `wn … w1 <S>`. As many sentences as there are rows are assigned at a time, the longest
     one to the row with the least text. Their lengths alone decide, so that each worker of a run
-    splits only those of its own rows. A thread prepares the next windows.
+    cuts windows of its own rows only. A thread prepares the next windows.
 
     Args:
         lines: a dataset of lines, string (), see `line_dataset`.

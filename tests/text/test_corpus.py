@@ -17,16 +17,16 @@ from elmo_tf.text.corpus import (
     sentences_of,
 )
 from elmo_tf.text.inputs import split_tokens
-from elmo_tf.text.reading import encode, text_files
+from elmo_tf.text.reading import decode, encode, text_files
 from elmo_tf.text.vocabulary import Vocabulary
 
 
 def tokens_of(lines):
     """The tokens of the sentences of a dataset of lines, as windows split them."""
     texts, sizes = zip(*sentences_of(list(lines.as_numpy_iterator())), strict=True)
-    sentences = [text.split(" ") for text in texts]
+    sentences = tf.strings.split(list(map(encode, texts))).to_list()
     assert [len(tokens) + 1 for tokens in sentences] == list(sizes)
-    return sentences
+    return [list(map(decode, tokens)) for tokens in sentences]
 
 
 def test_shuffled_lines_of_all_files_are_mixed_and_reproducible_by_seed(tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def test_boundaries_empty_tokens_and_invalid_utf_8_have_rows(lexicon):
     np.testing.assert_array_equal(invalid, lexicon.char_ids("t?e", MAX_CHARS))
 
 
-def test_a_lexicon_is_built_from_sentences_and_words(tmp_path):
+def test_a_lexicon_is_built_from_tokens_and_words(tmp_path):
     tokens = ["b", "ab\U0001f600", "a\udcff", "한\ufeff", "<bos>"]
     words = ["abcdefgh", "abcdefgi", "한", "<pad>", "c\udcff"]
 

@@ -96,8 +96,8 @@ def predict_task(
 
     Args:
         workdir: see `evaluate_task`.
-        input: text (a sentence per line; raw for a model that has a tokenizer, else tokenized) or
-            CoNLL columns; see `Task.read_inputs`.
+        input: text (a sentence per line, tokenized, or raw for a model of texts with a tokenizer)
+            or CoNLL columns; see `Task.read_inputs`.
         output: the file to write.
         format: "text", "conll", "conllu" or "fasta". None: by the name of the input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
