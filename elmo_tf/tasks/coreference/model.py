@@ -278,8 +278,8 @@ class CoreferenceModel(TaskModel):
     def in_parts(self, inputs):
         return [inputs]  # one document
 
-    def _ready(self, x, y=None, sample_weight=None):
-        x, y, sample_weight = super()._ready(x, y, sample_weight)
+    def _ready(self, function, x, y=None, sample_weight=None):
+        x, y, sample_weight = super()._ready(function, x, y, sample_weight)
         if not isinstance(x, dict):
             return x, y, sample_weight
         document = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
