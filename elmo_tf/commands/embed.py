@@ -61,8 +61,8 @@ def embed(
         cluster: run on a Ray cluster: auto (the running cluster of this machine), local (a new one
             on this machine) or ray://HOST:10001. INPUT is then a file pattern in quotation marks,
             OUTPUT a directory of Parquet shards.
-        workers: with --cluster: workers, each with its own model; by default as many as fit.
-        cores_per_worker: with --cluster: cores of a worker; 1 by default.
+        workers: with --cluster: number of workers; by default cores / --cores-per-worker.
+        cores_per_worker: with --cluster: cores of a worker, which has its own model; 1 by default.
     """
     from elmo_tf.embedding.embedder import Embedder
     from elmo_tf.embedding.vector_files import OutputOptions
