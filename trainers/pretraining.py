@@ -14,16 +14,11 @@ from typing import Any
 import keras
 from absl import logging
 
-from elmo_tf.checkpoints.formats import (
-    EMBEDDINGS_FILE,
-    OPTIONS_FILE,
-    SOFTMAX_FILE,
-    VOCABULARY_FILE,
-    WEIGHTS_FILE,
-)
-from elmo_tf.checkpoints.published import save_language_model
+from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE, WEIGHTS_FILE
+from elmo_tf.checkpoints.published import FILES, save_language_model
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.files import refuse_pattern, write_json
+from elmo_tf.logs import progress
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.processors import share_cores_for_training, usable_precision
 from elmo_tf.settings import read_record
@@ -51,10 +46,7 @@ BEST_FOLDER = "best"
 _TEXT_FOLDER = "text"  # the corpus as text, if it is in another format
 # What the work directory may hold before the run, which keeps or replaces it.
 _INPUTS = {VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, _TEXT_FOLDER}
-_RESULTS = {
-    *(OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, EMBEDDINGS_FILE, *_INPUTS),
-    *(STATE_FOLDER, BEST_FOLDER),
-}
+_RESULTS = {*FILES, _TEXT_FOLDER, STATE_FOLDER, BEST_FOLDER}
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
@@ -119,10 +111,11 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         record = _begin(config, workdir, inputs, state)
         results = _Results(config, workdir, train_step, record, valid_files)
         stop = stack.enter_context(StopRequest())
-        logger = TrainingLogger(
-            config, workdir, schedule, inputs.num_steps, record["step"], cluster.is_chief
-        )
-        _run(config, inputs.num_steps, windows, state, results, stop, stack.enter_context(logger))
+        window = config.batch_size * config.unroll
+        total, done = inputs.num_steps * window, record["step"] * window
+        meter = stack.enter_context(progress(total, "training", "tokens", done, cluster.is_chief))
+        logger = TrainingLogger(config, workdir, schedule, inputs.num_steps, meter)
+        _run(config, inputs.num_steps, windows, state, results, stop, logger)
     return record
 
 

@@ -1,6 +1,5 @@
 """What a pretraining run prints and logs: each step, the time left, evaluations."""
 
-import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -8,7 +7,6 @@ from typing import Any
 
 from absl import logging
 
-from elmo_tf.logs import progress
 from elmo_tf.trainers.config import PretrainConfig
 from elmo_tf.trainers.workdir import WorkDirectory
 
@@ -18,11 +16,8 @@ _LARGEST_EXPONENT = 50
 _DIRECTIONS = ("forward", "backward")
 
 
-class TrainingLogger(contextlib.ExitStack):
-    """Logs and prints each step; a context manager. Only the chief prints.
-
-    `schedule` is the learning rate of each step, `first` the number of steps before this start.
-    """
+class TrainingLogger:
+    """Logs and prints each step. `schedule` is its learning rate, `meter` counts the tokens."""
 
     def __init__(
         self,
@@ -30,18 +25,14 @@ class TrainingLogger(contextlib.ExitStack):
         workdir: WorkDirectory,
         schedule: Callable[[int], Any],
         num_steps: int,
-        first: int,
-        is_chief: bool,
+        meter: Any,
     ):
-        super().__init__()
         self._workdir = workdir
         self._num_steps = num_steps
-        self._tokens = tokens = config.batch_size * config.unroll
+        self._tokens = config.batch_size * config.unroll
         self._schedule = schedule
         self._smooth: dict[str, float] = {}
-        total, done = num_steps * tokens, first * tokens
-        self._meter = progress(total, "training", "tokens", initial=done, shown=is_chief)
-        self.callback(self._meter.close)
+        self._meter = meter
         self._last = time.monotonic()
 
     def step(self, step: int, losses: dict[str, float]) -> None:

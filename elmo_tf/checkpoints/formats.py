@@ -2,7 +2,6 @@
 
 import abc
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -41,15 +40,16 @@ TOKEN_TABLE = "token_embedding/embedding"
 class Checkpoint(abc.ABC):
     """The files of a checkpoint on this machine. Errors: see `load_bilm`.
 
-    A format is a subclass in `load.CHECKPOINT_FORMATS`. It implements `recognizes`, `config`,
-    `read_weights` and, if the format has one, `lexicon`. If it has a softmax, it sets `has_softmax`
-    and implements `read_softmax()`. The vocabulary is `vocab.txt` in all formats.
+    A format is a subclass in `load.CHECKPOINT_FORMATS`. It sets `config`, and implements
+    `recognizes`, `read_weights` and, if the format has one, `lexicon`. If it has a softmax, it sets
+    `has_softmax` and implements `read_softmax()`. The vocabulary is `vocab.txt` in all formats.
 
     `path` is what the class recognizes, and `shown` the source in messages.
     """
 
     # The names of the files, which are downloaded from the Hugging Face Hub.
     patterns: ClassVar[tuple[str, ...]]
+    config: BiLMConfig  # the shape of the biLM
     # The file of `load_bilm(token_embeddings=…)`, if the format allows it.
     token_embeddings: str | os.PathLike | None = None
     replaces_characters = False
@@ -67,11 +67,6 @@ class Checkpoint(abc.ABC):
     @abc.abstractmethod
     def recognizes(cls, path: LocalPath) -> bool:
         """Whether a path is a checkpoint of this format, or a part of one."""
-
-    @functools.cached_property
-    @abc.abstractmethod
-    def config(self) -> BiLMConfig:
-        """The shape of the biLM."""
 
     @abc.abstractmethod
     def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
@@ -128,9 +123,8 @@ class Checkpoint(abc.ABC):
     def softmax(self, bilm: BiLM) -> tuple[SampledSoftmax, Vocabulary | None]:
         """Loads the softmax, which may share the table of `bilm`, and the vocabulary, if any.
 
-        Errors: see `load_language_model`.
+        Only with `has_softmax`. Errors: see `load_language_model`.
         """
-        self._check_softmax()
         vocabulary, values = _in_order(self._vocabulary_file(), self.read_softmax())
         if bilm.config.tie_softmax:
             softmax = TiedSoftmax(bilm.token_encoder)
@@ -143,7 +137,15 @@ class Checkpoint(abc.ABC):
 
     def language_model(self) -> LanguageModel:
         """Loads the biLM, the softmax and the vocabulary. Errors: see `load_language_model`."""
-        self._check_softmax()  # before the biLM, which takes long
+        if not self.has_softmax:
+            is_pair = isinstance(self.path, tuple)
+            problem = "A pair has no softmax" if is_pair else f"There is no {SOFTMAX_FILE}"
+            wanted = "the directory of a checkpoint written by training"
+            if indexes := matches(self.folder, ["*.index"]):  # beside weights that were dumped
+                wanted = f"the training checkpoint, {indexes[-1].with_suffix('')}"
+            raise FileNotFoundError(
+                f"{problem} in {self.folder}: probabilities of words require {wanted}."
+            )
         if self._vocabulary_file() is None:
             raise FileNotFoundError(
                 f"There is no {VOCABULARY_FILE} in {self.folder}, which a softmax needs."
@@ -154,17 +156,6 @@ class Checkpoint(abc.ABC):
     def _vocabulary_file(self) -> Path | None:
         path = self.folder / VOCABULARY_FILE
         return path if path.is_file() else None
-
-    def _check_softmax(self) -> None:
-        if not self.has_softmax:
-            is_pair = isinstance(self.path, tuple)
-            problem = "A pair has no softmax" if is_pair else f"There is no {SOFTMAX_FILE}"
-            wanted = "the directory of a checkpoint written by training"
-            if indexes := matches(self.folder, ["*.index"]):  # beside weights that were dumped
-                wanted = f"the training checkpoint, {indexes[-1].with_suffix('')}"
-            raise FileNotFoundError(
-                f"{problem} in {self.folder}: probabilities of words require {wanted}."
-            )
 
 
 def _in_order(

@@ -1,7 +1,6 @@
 """Checkpoints of ELMoForManyLangs: config.json, char.dic, word.dic and two state dicts (.pkl)."""
 
 import contextlib
-import functools
 import itertools
 import json
 from collections.abc import Iterator, Mapping
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath
+from elmo_tf.checkpoints.formats import OPTIONS_FILE, Checkpoint, LocalPath, Source
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
 from elmo_tf.checkpoints.weight_files import WeightRule, read_arrays
 from elmo_tf.config import BiLMConfig, CharCNNConfig, LexiconConfig, LSTMConfig
@@ -46,6 +45,18 @@ class ManyLangsCheckpoint(Checkpoint):
 
     patterns = ("*.json", ENCODER_FILE, TOKEN_EMBEDDER_FILE, CHARACTERS_FILE, WORDS_FILE)
 
+    def __init__(self, path: LocalPath, shown: Source):
+        super().__init__(path, shown)
+        file, shape = _shape(self.folder)
+        with _errors_of(file):
+            for part, kind in (("encoder", "elmo"), ("token_embedder", "cnn")):
+                if (name := shape[part].get("name", kind)) != kind:
+                    raise ValueError(f"the {part} {name!r} is not supported, only {kind!r}.")
+            has_words = shape["token_embedder"]["word_dim"] > 0
+        self._lexicon = Lexicon.load(self.folder, has_words=has_words)
+        with _errors_of(file):
+            self.config = _config(shape, self._lexicon)
+
     @classmethod
     def recognizes(cls, path: LocalPath) -> bool:
         if isinstance(path, tuple):
@@ -57,24 +68,8 @@ class ManyLangsCheckpoint(Checkpoint):
         parts = (CONFIG_FILE, CHARACTERS_FILE)
         return not is_converted and all((path / file).is_file() for file in parts)
 
-    @property
-    def config(self) -> BiLMConfig:
-        return self._config_and_lexicon[0]
-
     def lexicon(self, config: BiLMConfig) -> Lexicon:
-        return self._config_and_lexicon[1]
-
-    @functools.cached_property
-    def _config_and_lexicon(self) -> tuple[BiLMConfig, Lexicon]:
-        file, shape = _shape(self.folder)
-        with _errors_of(file):
-            for part, kind in (("encoder", "elmo"), ("token_embedder", "cnn")):
-                if (name := shape[part].get("name", kind)) != kind:
-                    raise ValueError(f"the {part} {name!r} is not supported, only {kind!r}.")
-            has_words = shape["token_embedder"]["word_dim"] > 0
-        lexicon = Lexicon.load(self.folder, has_words=has_words)
-        with _errors_of(file):
-            return _config(shape, lexicon), lexicon
+        return self._lexicon
 
     def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
         arrays = {}

@@ -1,6 +1,5 @@
 """Loading and saving of `options.json` with HDF5 or safetensors: published files and elmo_tf's."""
 
-import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -71,40 +70,27 @@ class PublishedCheckpoint(Checkpoint):
     def __init__(self, path: LocalPath, shown: Source):
         super().__init__(path, shown)
         if isinstance(path, tuple):
-            self._options, self._weights = path
+            options, self._weights = path
+            self._softmax_file = None  # these files may come from different directories
         else:
-            self._options = _only(matches(path, [_OPTIONS]), [_OPTIONS], shown)
+            options = _only(matches(path, [_OPTIONS]), [_OPTIONS], shown)
             self._weights = _weights_in(path, shown)
+            self._softmax_file = newest(in_all_formats(path / SOFTMAX_FILE))
+        self.has_softmax = self._softmax_file is not None
+        self.config = BiLMConfig.from_options(options)
 
     @classmethod
     def recognizes(cls, path: LocalPath) -> bool:
         return isinstance(path, tuple) or (path.is_dir() and bool(matches(path, [_OPTIONS])))
 
-    @functools.cached_property
-    def config(self) -> BiLMConfig:
-        return BiLMConfig.from_options(self._options)
-
-    def _table_file(self) -> str | os.PathLike:
-        """The file with the token table of a biLM without a character CNN."""
-        file = newest(in_all_formats(self._weights.parent / EMBEDDINGS_FILE))
-        return self.token_embeddings or file or self._weights
-
     def read_weights(self, config: BiLMConfig) -> dict[str, np.ndarray]:
         if config.char_cnn is not None:
             return read_weights(self._weights, weight_rules(config))
+        file = newest(in_all_formats(self._weights.parent / EMBEDDINGS_FILE))
+        file = self.token_embeddings or file or self._weights
         # The files may also contain the weights of the character CNN.
-        table = read_weights(self._table_file(), token_embedding_rules(config), _ALL_ARRAYS)
+        table = read_weights(file, token_embedding_rules(config), _ALL_ARRAYS)
         return table | read_weights(self._weights, weight_rules(config), _ENCODER_ARRAYS)
-
-    @property
-    def _softmax_file(self) -> Path | None:
-        # The files of a pair may come from different directories.
-        is_pair = isinstance(self.path, tuple)
-        return None if is_pair else newest(in_all_formats(self.folder / SOFTMAX_FILE))
-
-    @property
-    def has_softmax(self) -> bool:
-        return self._softmax_file is not None
 
     def read_softmax(self) -> dict[str, np.ndarray]:
         rules = softmax_rules(self.config.lstm.projection_dim)

@@ -1,5 +1,6 @@
 """Training checkpoints of the original (TensorFlow 1)."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -44,7 +45,13 @@ class TF1Checkpoint(Checkpoint):
 
     def __init__(self, path: LocalPath, shown: Source):
         super().__init__(path, shown)
-        self._prefix = _prefix_in(path) if path.is_dir() else _prefix_of(path)
+        self._prefix, *others = _prefixes_in(path) if path.is_dir() else [_prefix_of(path)]
+        if others:
+            names = ", ".join(prefix.name for prefix in (self._prefix, *others))
+            raise ValueError(
+                f"{path} contains several checkpoints and no file `checkpoint` that names one: "
+                f"{names}. Pass a prefix."
+            )
 
     @classmethod
     def recognizes(cls, path: LocalPath) -> bool:
@@ -54,7 +61,7 @@ class TF1Checkpoint(Checkpoint):
             return _prefix_of(path) is not None
         if not (path / OPTIONS_FILE).is_file() or matches(path, WEIGHT_PATTERNS):
             return False
-        return _named_prefix(path) is not None or bool(matches(path, ["*.index"]))
+        return bool(_prefixes_in(path))
 
     @functools.cached_property
     def config(self) -> BiLMConfig:
@@ -108,29 +115,14 @@ def _prefix_of(path: Path) -> Path | None:
     return prefix if prefix.with_name(f"{prefix.name}.index").is_file() else None
 
 
-def _prefix_in(folder: Path) -> Path:
-    """The prefix of the latest checkpoint of a training directory."""
-    named = _named_prefix(folder)
-    if named is not None:
-        return named
-    prefixes = [index.with_suffix("") for index in matches(folder, ["*.index"])]
-    if len(prefixes) > 1:
-        raise ValueError(
-            f"{folder} contains several checkpoints and no file `checkpoint` that names one: "
-            f"{', '.join(prefix.name for prefix in prefixes)}. Pass a prefix."
-        )
-    return prefixes[0]
-
-
-def _named_prefix(folder: Path) -> Path | None:
-    try:
+def _prefixes_in(folder: Path) -> list[Path]:
+    """The prefix that the file `checkpoint` of a directory names; or else those of all indexes."""
+    with contextlib.suppress(ValueError):  # of a file that is not text
         state = tf.train.get_checkpoint_state(folder)
-    except ValueError:  # not a text file
-        return None
-    if state is None or not state.model_checkpoint_path:
-        return None
-    # The path may be absolute, or of Windows, and the directory may have been moved.
-    return folder / Path(state.model_checkpoint_path.replace("\\", "/")).name
+        if state is not None and state.model_checkpoint_path:
+            # The path may be absolute, or of Windows, and the directory may have been moved.
+            return [folder / Path(state.model_checkpoint_path.replace("\\", "/")).name]
+    return [index.with_suffix("") for index in matches(folder, ["*.index"])]
 
 
 def _shapes(reader: Any) -> dict[str, list[int]]:

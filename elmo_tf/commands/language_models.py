@@ -75,15 +75,12 @@ def _words(score: Any) -> list[dict[str, Any]]:
     """Log probabilities and surprisals of each word and boundary of a sentence, in text order."""
     from elmo_tf.text.vocabulary import BOS_TOKEN, EOS_TOKEN
 
-    words: list[dict[str, Any]] = [
-        {"token": token} for token in (BOS_TOKEN, *score.tokens, EOS_TOKEN)
-    ]
+    words = [{"token": token} for token in (BOS_TOKEN, *score.tokens, EOS_TOKEN)]
     for direction, values in score.token_log_probs.items():
         targets = words[1:] if direction == "forward" else words[:-1]
-        bits = score.surprisals[direction].tolist()
-        for word, value, surprisal in zip(targets, values.tolist(), bits, strict=True):
+        for word, value, bits in zip(targets, values, score.surprisals[direction], strict=True):
             word[direction] = value
-            word.setdefault("surprisal", {})[direction] = surprisal
+            word.setdefault("surprisal", {})[direction] = bits
     for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
         if is_unknown:
             word["unknown"] = True

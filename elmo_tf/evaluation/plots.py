@@ -64,7 +64,7 @@ _PANELS = {
     "Speed (tokens per second)": ["speed"],
 }
 
-_MAX_TOKENS, _MAX_LABEL, _MAX_MIXES = 60, 16, 40
+_MAX_TOKENS, _MAX_LABEL = 60, 16
 
 _styled = matplotlib.rc_context(_STYLE)
 
@@ -249,11 +249,7 @@ def mixes_of(name: str, elmo: Elmo) -> list[Mix]:
 
 @_styled
 def draw_mixes(mixes: Sequence[Mix]) -> Figure:
-    """Draws a row per mix and a column per layer, with shares in percent.
-
-    `mixes`: 1 to 40 mixes of the same number of layers; else a `ValueError`.
-    """
-    _check_count(len(mixes), _MAX_MIXES, "mixes")
+    """Draws a row per mix, of the same number of layers, and a column per layer, in percent."""
     labels = [mix.name for mix in mixes]
     shares = np.stack([mix.shares for mix in mixes])  # (mix, layer)
     num_mixes, num_layers = shares.shape
@@ -299,11 +295,9 @@ def draw_sample_efficiency(sweep: Mapping[str, Any]) -> Figure:
         scores, deviations = rows[f"{name}.mean"], rows[f"{name}.deviation"].fillna(0)
         look = {**look, "linestyle": dash, "label": f"{name} ELMo", "capsize": 3}
         axes.errorbar(100 * rows.index, scores, deviations, **look)
-    axes.set_xscale("log")
+    axes.set(xscale="log", xlabel="share of the training data (%)", ylabel=sweep["metric"] + " (%)")
     axes.set_xticks(100 * rows.index, [f"{100 * share:g}" for share in rows.index])
     axes.minorticks_off()
-    axes.set_xlabel("share of the training data (%)")
-    axes.set_ylabel(sweep["metric"] + " (%)")
     axes.grid()
     axes.legend()
     return figure

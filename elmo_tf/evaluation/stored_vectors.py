@@ -91,31 +91,26 @@ class SentenceVectorSource(VectorSource):
         _, self._places, self._read = open_stored(path)
         if not self._places:
             raise ValueError(f"{path} has no sentences (`{SENTENCES}`, or the column `tokens`).")
-        first = next(iter(self._places.values()))
-        self.num_layers, _, self.dim = self._shape(self._read(first))
+        first = np.asarray(self._read(next(iter(self._places.values()))))
+        if first.ndim not in (2, 3):
+            raise ValueError(
+                f"{path} must have one vector per token. Received: an array of shape {first.shape}."
+            )
+        self.num_layers, _, self.dim = _with_layers(first).shape
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         for tokens in sentences:
             text = key_of(" ".join(tokens))
             if text not in self._places:
                 raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
-            array = np.asarray(self._read(self._places[text]), np.float32)
-            found, wanted = self._shape(array), (self.num_layers, len(tokens), self.dim)
-            if found != wanted:
+            array = _with_layers(np.asarray(self._read(self._places[text])))
+            wanted = self.num_layers, len(tokens), self.dim
+            if array.shape != wanted:
                 raise ValueError(
                     f"{self.path} must have vectors of shape {wanted} (layer, token, feature) for "
-                    f"the sentence {text[:80]!r}. Received: {found}."
+                    f"the sentence {text[:80]!r}. Received: {array.shape}."
                 )
-            yield array.reshape(wanted)
-
-    def _shape(self, vectors: Any) -> tuple[int, ...]:
-        """The shape of vectors as (layer, token, feature)."""
-        shape = vectors.shape
-        if len(shape) not in (2, 3):
-            raise ValueError(
-                f"{self.path} must have one vector per token. Received: an array of shape {shape}."
-            )
-        return shape if len(shape) == 3 else (1, *shape)
+            yield array
 
 
 def open_vectors(path: str | os.PathLike) -> VectorSource:
@@ -158,10 +153,7 @@ def open_stored(path: str | os.PathLike) -> Stored:
             else is HDF5 with one dataset per sentence, as of `elmo-tf embed`, AllenNLP and
             ELMoForManyLangs.
 
-    Raises:
-        FileNotFoundError: there is no such file.
-        BlockingIOError: another process writes it.
-        ValueError: it is damaged or of another format.
+    Errors: see `open_vectors`.
     """
     path = Path(path)
     if not path.exists():

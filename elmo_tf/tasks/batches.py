@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -147,10 +148,7 @@ class Batches:
         if isinstance(targets[0], np.ndarray):
             return np.array([rng.choice(alternatives) for alternatives in targets], np.int32)
         length = rounded_length(max(map(len, targets)))
-        padded = np.full((len(targets), length), NO_TAG, np.int32)
-        for row, target in enumerate(targets):
-            padded[row, : len(target)] = target
-        return padded
+        return keras.utils.pad_sequences(targets, length, padding="post", value=NO_TAG)
 
 
 def padded_strings(rows: Sequence[list[str]], length: int) -> tf.Tensor:

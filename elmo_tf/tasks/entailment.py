@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -25,7 +25,7 @@ from elmo_tf.tasks.reading import (
     table_rows,
 )
 from elmo_tf.tasks.task import Task
-from elmo_tf.tasks.task_model import TaskModel, with_elmo
+from elmo_tf.tasks.task_model import with_elmo
 
 _FIELDS = ("sentence1", "sentence2", "gold_label")
 
@@ -111,8 +111,7 @@ class ESIM(Classifier):
         mask = vectors["mask"]
         hidden = self.input_dropout(vectors["input"], training=training)
         hidden = self.encoder(hidden, mask=mask, training=training)
-        hidden = with_elmo(hidden, vectors)
-        return hidden, mask
+        return with_elmo(hidden, vectors), mask
 
     def _composed(self, vectors, mask, others, others_mask, training):
         """One text compared with the other, float (batch, feature)."""
@@ -127,7 +126,7 @@ class ESIM(Classifier):
 class Entailment(Task):
     """One label per pair of sentences."""
 
-    models: ClassVar[Mapping[str, type[TaskModel]]] = {"esim": ESIM}
+    models: ClassVar = {"esim": ESIM}
 
     def _read(self, path, config, known):
         return read_pairs(path, known)

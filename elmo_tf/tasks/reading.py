@@ -175,18 +175,15 @@ def read_word_vectors(path: str | os.PathLike) -> dict[str, np.ndarray]:
     else:
         expected, dim = None, first[1].count(" ")
         lines = itertools.chain([first], lines)
-    rows: dict[str, int] = {}
-    numbers, count = bytearray(), 0
+    vectors: dict[str, np.ndarray] = {}
+    count = 0
     for number, line in progress_over(lines, expected, "reading vectors", "tokens"):
         count += 1
         token, vector = _parsed(line, dim, f"{name}, line {number}")
-        if token not in rows:
-            rows[token] = len(rows)
-            numbers += vector.tobytes()
+        vectors.setdefault(token, vector)
     if not count or expected not in (None, count):
         raise ValueError(f"{name} has {count:,} vectors; its header says {expected:,}.")
-    vectors = np.frombuffer(numbers, np.float32).reshape(len(rows), dim)
-    return dict(zip(rows, vectors, strict=True))
+    return vectors
 
 
 def _parsed(line: str, dim: int, place: str) -> tuple[str, np.ndarray]:

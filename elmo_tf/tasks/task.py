@@ -20,7 +20,7 @@ from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.tasks.text_model import tokens_of
 from elmo_tf.tasks.token_vectors import CharacterEmbedding, WordEmbedding, word_counts
 from elmo_tf.text.reading import check_regular_file, is_utf_8, read_lines
-from elmo_tf.text.sentence_files import FileSentence, sentence_reader
+from elmo_tf.text.sentence_files import sentence_reader
 
 # Rarer words share one vector, so that this vector has training examples.
 _MIN_COUNT = 2
@@ -68,7 +68,7 @@ class Task(abc.ABC):
         These are the sentences of text or columns, unless a subclass reads others; for `format`
         and `token_column` see `sentence_reader`.
         """
-        return file_sentences(path, format, token_column)
+        return list(sentence_reader(path, format, token_column)())
 
     def tokenized(
         self, examples: Sequence[Any], model: Any, tokenizer: str | None
@@ -225,11 +225,6 @@ def first_line(path: str) -> str:
     """The first line of a file that is not empty; "" without one."""
     check_regular_file(path)  # which is read again
     return next((line for line in read_lines(path) if line.strip()), "")
-
-
-def file_sentences(path: str, format: str | None, token_column: int | None) -> list[FileSentence]:
-    """The sentences of text or columns."""
-    return list(sentence_reader(path, format, token_column)())
 
 
 def new_embeddings(

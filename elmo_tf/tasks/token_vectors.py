@@ -237,9 +237,6 @@ class WordEmbedding(keras.layers.Layer):
         rows = ops.where((distinct > 0)[:, None], ops.cast(rows, self.compute_dtype), 0)
         return tf.gather(rows, tf.reshape(index, tf.shape(ids)))
 
-    def compute_output_spec(self, tokens):
-        return keras.KerasTensor((*tokens.shape, self.dim), dtype=self.compute_dtype)
-
     def get_config(self):
         return {
             **super().get_config(),
@@ -312,10 +309,6 @@ class CharacterEmbedding(keras.layers.Layer):
         rows = self.char_cnn(cut_characters(distinct, self._max_width))
         rows = ops.where(distinct[:, :1] > 0, rows, 0)
         return tf.gather(rows, tf.reshape(index[1:], tf.shape(ids)[:-1]))
-
-    def compute_output_spec(self, tokens):
-        shape = self.char_cnn.compute_output_shape((*tokens.shape, self.max_chars))
-        return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self):
         of_char_cnn = self.char_cnn.get_config()

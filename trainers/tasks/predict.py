@@ -15,13 +15,11 @@ from elmo_tf.settings import as_tuple
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
 from elmo_tf.tasks.scores import found_role_scores
-from elmo_tf.tasks.semantic_roles import by_sentence, is_plain, plain_sentence
+from elmo_tf.tasks.semantic_roles import TO_FIND, by_sentence
 from elmo_tf.tasks.semantic_roles.predicates import (
-    PredicateTagging,
+    found_propositions,
     has_predicate_tagger,
-    load_predicate_tagger,
     tags_by_predicate,
-    with_predicates,
 )
 from elmo_tf.tasks.task import Task
 from elmo_tf.tasks.task_model import Ensemble, TaskModel
@@ -58,22 +56,19 @@ def evaluate_task(
 
     Raises: see `predict_task`; a label that the model does not know is a `ValueError`.
     """
-    workdirs = _as_list(workdir)
+    workdirs = as_tuple(workdir)
     config, labels = read_runs(*workdirs)
     task = TASKS[config.task]()
-    examples = task.read(_as_list(files), config, known=labels)
-    finds_predicates = config.task == "srl" and all(map(has_predicate_tagger, workdirs))
+    examples = task.read(as_tuple(files), config, known=labels)
     if output is not None:
         _refuse_files(output, task, overwrite)
     model = load_task(*workdirs, tokenizer=tokenizer)
     predicted = predict_examples(task, model, examples, config.batch_size)
     scores = task.scores([task.gold(example) for example in examples], predicted)
-    if finds_predicates:
-        plain = [plain_sentence(group[0].tokens) for group in by_sentence(examples)]
-        found = _with_found_predicates(workdirs, model, plain, config.batch_size)
-        pairs = zip(found, predict_examples(task, model, found, config.batch_size), strict=True)
-        propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
-        scores |= found_role_scores(*map(tags_by_predicate, (examples, propositions)))
+    if config.task == "srl" and all(map(has_predicate_tagger, workdirs)):
+        sentences = [group[0].tokens for group in by_sentence(examples)]
+        found = found_propositions(workdirs, model, sentences, config.batch_size)
+        scores |= found_role_scores(*map(tags_by_predicate, (examples, found)))
     if output is not None:
         _write_files(output, task.outputs(examples, predicted), overwrite)
     return scores
@@ -115,7 +110,7 @@ def predict_task(
         OSError: the model or a file cannot be read.
         ValueError: a file is wrong; the message names the line.
     """
-    workdirs = _as_list(workdir)
+    workdirs = as_tuple(workdir)
     config, _ = read_runs(*workdirs)
     task = TASKS[config.task]()
     if probabilities and config.task not in _TEXTS:
@@ -136,33 +131,18 @@ def predict_task(
         if ends <= {*model.labels} and any(map(str.isalpha, ends)):
             message = "All lines of %s end in labels. Columns need --input-format conll (format=)."
             logging.warning(message, input)
-    if config.task == "srl":
-        examples = _with_found_predicates(workdirs, model, examples, config.batch_size)
     lines = None
     if probabilities:
         lines = functools.partial(_lines_with_probabilities, task, _TEXTS[config.task])
-    predicted = predict_examples(task, model, examples, config.batch_size, lines)
+    if config.task == "srl" and examples and examples[0].predicate == TO_FIND:
+        sentences = [example.tokens for example in examples]
+        examples = found_propositions(workdirs, model, sentences, config.batch_size)
+        predicted = list(map(task.gold, examples))
+    else:
+        predicted = predict_examples(task, model, examples, config.batch_size, lines)
     outputs = {"": predicted} if probabilities else task.outputs(examples, predicted)
     _write_files(output, outputs, overwrite)
     return sum(each is not None for each in predicted)
-
-
-def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
-    return list(map(os.fspath, as_tuple(files)))
-
-
-def _with_found_predicates(
-    workdirs: Sequence[str],
-    role_tagger: TaskModel | Ensemble,
-    examples: Sequence[Any],
-    batch_size: int,
-) -> Sequence[Any]:
-    """The examples of semantic roles; plain sentences with the predicates that are found."""
-    if not any(map(is_plain, examples)):
-        return examples
-    tagger = load_predicate_tagger(workdirs, role_tagger)
-    tagged = predict_examples(PredicateTagging(), tagger, examples, batch_size)
-    return with_predicates(examples, tagged)
 
 
 def _refuse_files(output: str | os.PathLike, task: Task, overwrite: bool) -> None:

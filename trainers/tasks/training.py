@@ -83,12 +83,15 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     """Trains the model of one task, see `train_task`."""
     config = with_tokenizer_code(config)
-    if config.word_vectors is not None:
-        check_regular_file(config.word_vectors)
     results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
     workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
     all_examples, examples, dev_examples, labels = _read_examples(config, task)
+    data = hashlib.sha256(json.dumps([examples, dev_examples]).encode())
+    if config.word_vectors is not None:
+        check_regular_file(config.word_vectors)
+        with open(config.word_vectors, "rb") as file:
+            data.update(hashlib.file_digest(file, "sha256").digest())
     metric = task.metric_of(config)
     keras.utils.set_random_seed(config.seed)
     has_bilm = config.elmo is not None and config.placement != "none"
@@ -97,7 +100,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
         "settings": config.as_json(),
         "labels": labels,
         "examples": {"train": len(examples), "dev": len(dev_examples)},
-        "data": _digest([examples, dev_examples], config.word_vectors),
+        "data": data.hexdigest(),
         "bilm": bilm and model_digest(bilm),
         "best": None,
         "epochs": [],
@@ -142,9 +145,7 @@ def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
             shuffle=False,  # the dataset is shuffled
             verbose=0,
             class_weight=config.class_weight and balanced_weights(list(map(task.gold, examples))),
-            callbacks=[
-                _Epochs(config, workdir, task, metric, average, dev, dev_examples, state, record)
-            ],
+            callbacks=[_Epochs(config, workdir, task, average, dev, dev_examples, state, record)],
         )
         return _finish(workdir, metric, record)
 
@@ -241,7 +242,6 @@ class _Epochs(keras.callbacks.Callback):
     config: TaskConfig
     workdir: WorkDirectory
     task: Task
-    metric: str
     average: WeightAverage
     dev: Batches
     dev_examples: Sequence[Any]
@@ -269,7 +269,7 @@ class _Epochs(keras.callbacks.Callback):
                 f"The loss is {loss} in epoch {epoch}: training has diverged. Lower the learning "
                 "rate, and start again."
             )
-        task, metric, record = self.task, self.metric, self.record
+        task, metric, record = self.task, self.task.metric_of(self.config), self.record
         with self.average.applied():
             predicted = predict_batches(task.predict, self.model, self.dev, self.dev_examples)
             scores = task.scores([task.gold(one) for one in self.dev_examples], predicted)
@@ -308,12 +308,3 @@ def _finish(workdir: WorkDirectory, metric: str, record: dict[str, Any]) -> dict
     if not best["score"]:
         logging.warning("Best %s is 0; train for more epochs.", {"f1": "F1"}.get(metric, metric))
     return record
-
-
-def _digest(content: Any, path: str | None) -> str:
-    """A digest of JSON values and of the contents of a file."""
-    digest = hashlib.sha256(json.dumps(content).encode())
-    if path is not None:
-        with open(path, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()

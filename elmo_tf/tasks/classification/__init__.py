@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.classification.model import BCN, BiLSTMClassifier
@@ -18,7 +18,6 @@ from elmo_tf.tasks.reading import (
     table_rows,
 )
 from elmo_tf.tasks.task import Task, first_line
-from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.reading import format_of
 
 NO_LABEL = "-"  # of unlabeled texts
@@ -40,7 +39,7 @@ class LabeledText(NamedTuple):
 class Classification(Task):
     """One label per text."""
 
-    models: ClassVar[Mapping[str, type[TaskModel]]] = {"bcn": BCN, "bilstm": BiLSTMClassifier}
+    models: ClassVar = {"bcn": BCN, "bilstm": BiLSTMClassifier}
 
     def _read(self, path, config, known):
         return read_labeled(path, *_columns(config), known)

@@ -126,8 +126,7 @@ class BiLSTMClassifier(Classifier):
         vectors = self._vectors(inputs, "tokens", training)
         hidden = self.input_dropout(vectors["input"], training=training)
         hidden = self.lstm(hidden, mask=vectors["mask"], training=training)
-        hidden = with_elmo(hidden, vectors)
-        pooled = masked_max(hidden, vectors["mask"])  # (batch, feature)
+        pooled = masked_max(with_elmo(hidden, vectors), vectors["mask"])  # (batch, feature)
         return self.scores(self.output_dropout(pooled, training=training))
 
 
@@ -211,8 +210,7 @@ class BCN(Classifier):
         context = soft_alignment(encoded, encoded, mask)
         joined = ops.concatenate([encoded, encoded - context, encoded * context], axis=-1)
         integrated = self.integrator(joined, mask=mask, training=training)
-        integrated = with_elmo(integrated, vectors)
-        features = self._pooled(integrated, mask)  # (batch, feature)
+        features = self._pooled(with_elmo(integrated, vectors), mask)  # (batch, feature)
         for index, maxout in enumerate(self.maxouts):
             if self.norms:
                 features = self.norms[index](features, training=training)

@@ -4,7 +4,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,11 +16,10 @@ from elmo_tf.tasks.coreference.model import CoreferenceModel
 from elmo_tf.tasks.reading import labeled_lines, naming_row, not_empty
 from elmo_tf.tasks.scores import coreference_scores
 from elmo_tf.tasks.tag_schemes import TokenError
-from elmo_tf.tasks.task import Task, file_sentences, first_line
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.task import Task, first_line
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.reading import encode, format_of
-from elmo_tf.text.sentence_files import Row, fields_of, line_error
+from elmo_tf.text.sentence_files import Row, fields_of, line_error, sentence_reader
 
 Mention = tuple[int, int]
 
@@ -55,7 +54,7 @@ class Document(NamedTuple):
 class Coreference(Task):
     """Documents with the mentions of their entities."""
 
-    models: ClassVar[Mapping[str, type[TaskModel]]] = {"coref": CoreferenceModel}
+    models: ClassVar = {"coref": CoreferenceModel}
     metric = "average"
 
     def _read(self, path, config, known):
@@ -67,7 +66,7 @@ class Coreference(Task):
         if format != "text" or first_line(path).startswith(_BEGIN):
             return read_documents(path)
         # Documents without names: one sentence per line, an empty line between documents.
-        lines = [sentence.tokens for sentence in file_sentences(path, "text", None)]
+        lines = [sentence.tokens for sentence in sentence_reader(path, "text")()]
         blocks = [list(block) for has_tokens, block in itertools.groupby(lines, bool) if has_tokens]
         documents = [
             Document(f"document_{index}", "", block, None, []) for index, block in enumerate(blocks)
@@ -156,9 +155,7 @@ def read_documents(path: str | os.PathLike) -> list[Document]:
         OSError: the file cannot be read.
     """
     documents = [_document(path, rows) for rows in _marked_documents(path)]
-    if not documents:
-        raise ValueError(f"{os.fspath(path)} has no documents: no line begins with `{_BEGIN}`.")
-    return documents
+    return not_empty(path, documents, f"documents: no line begins with `{_BEGIN}`")
 
 
 def coreference_column(

@@ -6,6 +6,7 @@ Spans form a grid (token, width): the span in cell (i, w) is the tokens i … i 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
@@ -126,58 +127,30 @@ def _not_crossing(ranks: tf.Tensor) -> tf.Tensor:
     dropped. Each round decides at least the best undecided candidate, so the loop ends, usually
     after about 12 rounds.
     """
+    max_width = ranks.shape[1]
+    # The other span begins `shift` tokens after the first token of a span, and ends `end` after it.
+    width, shift, other_width = np.ogrid[:max_width, 1 - max_width : max_width, :max_width]
+    end = shift + other_width
+    crosses = (shift > 0) & (shift <= width) & (end > width)
+    crosses |= (shift < 0) & (end >= 0) & (end < width)
+    # Ranks of other spans are raised to this one, (width, shift, other width), before the minimum.
+    least = np.where(crosses, _KEPT, _DROPPED).astype(np.int32)
+    margin = max_width - 1
+    nearby = tf.range(tf.shape(ranks)[0])[:, None] + tf.range(margin + max_width)
+
+    def is_undecided(ranks):
+        return (ranks > _KEPT) & (ranks < _DROPPED)
 
     def decide(ranks):
-        crossing = _best_crossing(ranks)
-        undecided = _is_undecided(ranks)
-        dropped = tf.logical_and(undecided, crossing == _KEPT)
-        kept = tf.logical_and(undecided, ranks < crossing)
+        others = tf.pad(ranks, [[margin, margin], [0, 0]], constant_values=_DROPPED)
+        others = tf.gather(others, nearby)[:, None]  # (token, 1, shift, other width)
+        best_crossing = tf.reduce_min(tf.maximum(others, least), axis=[2, 3])
+        dropped = is_undecided(ranks) & (best_crossing == _KEPT)
+        kept = is_undecided(ranks) & (ranks < best_crossing)
         return [tf.where(dropped, _DROPPED, tf.where(kept, _KEPT, ranks))]
 
-    ranks = tf.transpose(ranks)  # (width, token)
-    ranks = tf.while_loop(lambda ranks: tf.reduce_any(_is_undecided(ranks)), decide, [ranks])[0]
-    return tf.transpose(ranks == _KEPT)
-
-
-def _is_undecided(ranks: tf.Tensor) -> tf.Tensor:
-    return tf.logical_and(ranks > _KEPT, ranks < _DROPPED)
-
-
-def _best_crossing(ranks: tf.Tensor) -> tf.Tensor:
-    """The lowest rank of all spans that cross each span; ranks are int32 (width, token).
-
-    Span (i, w) has the tokens i … i + w and the rank r(i, w). The lowest rank of the spans that
-    begin after i, within (i, w), and end after i + w:
-        `behind(i, w) = min(min_{v >= w} r(i + 1, v), behind(i + 1, w - 1))`
-    that begin before i and end before i + w, within (i, w):
-        `before(i, w) = min(before(i, w - 1), ending(i, w - 1))`
-    that begin before i and end at i + w:
-        `ending(i, w) = min(r(i - 1, w + 1), ending(i - 1, w + 1))`
-    """
-    ranks = tf.unstack(ranks)  # of each width, (token,)
-    none = tf.fill(tf.shape(ranks[0]), _DROPPED)
-    longer, ending = none, none
-    at_least_as_long, endings = [], []
-    for rank in reversed(ranks):
-        longer = tf.minimum(longer, rank)
-        at_least_as_long.insert(0, longer)
-        endings.insert(0, ending)
-        ending = _of_previous(tf.minimum(rank, ending))
-    behind, before = none, none
-    crossing = [none]
-    for width in range(1, len(ranks)):
-        behind = _of_next(tf.minimum(at_least_as_long[width], behind))
-        before = tf.minimum(before, endings[width - 1])
-        crossing.append(tf.minimum(behind, before))
-    return tf.stack(crossing)
-
-
-def _of_next(ranks: tf.Tensor) -> tf.Tensor:
-    return tf.pad(ranks, [[0, 1]], constant_values=_DROPPED)[1:]
-
-
-def _of_previous(ranks: tf.Tensor) -> tf.Tensor:
-    return tf.pad(ranks, [[1, 0]], constant_values=_DROPPED)[:-1]
+    ranks = tf.while_loop(lambda ranks: tf.reduce_any(is_undecided(ranks)), decide, [ranks])[0]
+    return ranks == _KEPT
 
 
 class ScoringNetwork(layers.Layer):

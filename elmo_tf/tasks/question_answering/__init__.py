@@ -10,10 +10,9 @@ import numpy as np
 
 from elmo_tf.files import json_text
 from elmo_tf.tasks.question_answering.model import BiDAF
-from elmo_tf.tasks.reading import labeled_lines
+from elmo_tf.tasks.reading import labeled_lines, not_empty
 from elmo_tf.tasks.scores import answer_scores
 from elmo_tf.tasks.task import Task
-from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.tokenizers import MARKS, Token
 
 # A word character: a letter, a digit, `_`, or a mark that follows its letter.
@@ -59,7 +58,7 @@ class Question(NamedTuple):
 class QuestionAnswering(Task):
     """Questions on passages, with their answers."""
 
-    models: ClassVar[Mapping[str, type[TaskModel]]] = {"bidaf": BiDAF}
+    models: ClassVar = {"bidaf": BiDAF}
     metric = "f1"
 
     def _read(self, path, config, known):
@@ -144,9 +143,7 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
         raise ValueError(f"{place}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{place}: here or next, not the JSON of SQuAD 1.1: {error!r}") from None
-    if not questions:
-        raise ValueError(f"{place} has no questions.")
-    return list(questions.values())
+    return not_empty(path, list(questions.values()), "questions")
 
 
 def _question(

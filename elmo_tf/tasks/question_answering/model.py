@@ -146,8 +146,7 @@ class BiDAF(TaskModel):
         hidden = self.dropout(vectors["input"], training=training)
         hidden = self.encoder(hidden, mask=mask, training=training)
         hidden = self.dropout(hidden, training=training)
-        hidden = with_elmo(hidden, vectors)
-        return hidden, mask
+        return with_elmo(hidden, vectors), mask
 
     def _attended(self, passage, mask, question, question_mask):
         """`v`, the passage compared with the question, float (batch, token, 2 · units)."""

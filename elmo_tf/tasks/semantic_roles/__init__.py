@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.reading import labeled_lines, naming_row
@@ -18,16 +18,16 @@ from elmo_tf.tasks.tag_schemes import (
     scheme_tags,
     span_types,
 )
-from elmo_tf.tasks.task import Task, file_sentences, first_line
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.task import Task, first_line
 from elmo_tf.text.reading import format_of
 from elmo_tf.text.sentence_files import (
     Row,
     column_sentences,
     line_error,
+    sentence_reader,
 )
 
-_TO_FIND = -1  # the predicate of a plain sentence
+TO_FIND = -1  # the predicate of a plain sentence
 NO_PREDICATE = "-"
 _NO_WORD = "[WORD]"  # of PropBank's files, which lack the text of the treebank
 
@@ -62,7 +62,7 @@ class SemanticRoles(Task):
     neither trained on nor scored.
     """
 
-    models: ClassVar[Mapping[str, type[TaskModel]]] = {"srl": SRLTagger}
+    models: ClassVar = {"srl": SRLTagger}
     metric = "f1"
     max_tokens = 100  # He et al. 2017
 
@@ -75,8 +75,8 @@ class SemanticRoles(Task):
         name = format or format_of(path)
         if name == "conll" or (format is None and name == "text" and _is_row(first_line(path))):
             return read_propositions(path)
-        sentences = file_sentences(path, name, token_column)
-        return [plain_sentence(sentence.tokens) for sentence in sentences]
+        sentences = sentence_reader(path, name, token_column)()
+        return [Proposition(sentence.tokens, TO_FIND, []) for sentence in sentences]
 
     def for_training(self, examples, config):
         propositions = [example for example in examples if example.predicate is not None]
@@ -118,16 +118,6 @@ class SemanticRoles(Task):
             columns = [brackets_of_bio(of_one) for _, of_one in pairs]
             yield from map("\t".join, zip(verbs, *columns, strict=True))
             yield ""
-
-
-def plain_sentence(tokens: list[str]) -> Proposition:
-    """A sentence whose predicates are to be found."""
-    return Proposition(tokens, _TO_FIND, [])
-
-
-def is_plain(example: Proposition) -> bool:
-    """Whether the predicates of an example are to be found."""
-    return example.predicate == _TO_FIND
 
 
 def _is_row(line: str) -> bool:

@@ -116,8 +116,7 @@ class SRLTagger(Tagger):
         hidden = ops.concatenate(parts, axis=-1)
         for lstm in self.lstms:
             hidden = lstm(hidden, mask=mask, training=training)
-        hidden = with_elmo(hidden, vectors)
-        return self.scores(hidden)
+        return self.scores(with_elmo(hidden, vectors))
 
     def per_example_loss(self, y, outputs, inputs=None):
         tags = self._checked_tags(y, outputs, inputs)

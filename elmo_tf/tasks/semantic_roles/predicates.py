@@ -7,13 +7,14 @@ the second, see `PredicateTagging`.
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
+from elmo_tf.logs import progress_over
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
 from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
@@ -22,7 +23,7 @@ from elmo_tf.tasks.semantic_roles.model import SRLTagger
 from elmo_tf.tasks.tag_schemes import OUTSIDE
 from elmo_tf.tasks.tagging import TaggedSentence, Tagging
 from elmo_tf.tasks.tagging.model import CRFTagger, Tagger
-from elmo_tf.tasks.task_model import Ensemble, TaskModel
+from elmo_tf.tasks.task_model import Ensemble
 from elmo_tf.text.reading import decode
 
 PREDICATE = "V"
@@ -31,7 +32,7 @@ PREDICATE = "V"
 class PredicateTagging(Tagging):
     """The sentences of a file of semantic roles, with the tags `V`, a predicate, and `O`."""
 
-    models: ClassVar[Mapping[str, type[TaskModel]]] = {"srl": CRFTagger}
+    models: ClassVar = {"srl": CRFTagger}
     metric = "f1"
     max_tokens = SemanticRoles.max_tokens
 
@@ -49,7 +50,10 @@ class PredicateTagging(Tagging):
         return [OUTSIDE, PREDICATE]
 
     def scores(self, gold, predicted):
-        parts = ([dict.fromkeys(predicates_of(tags), ()) for tags in p] for p in (gold, predicted))
+        parts = (
+            [{index: () for index, tag in enumerate(tags) if tag == PREDICATE} for tags in part]
+            for part in (gold, predicted)
+        )
         return found_role_scores(*parts)["predicates"]
 
     def model_arguments(self, config):
@@ -165,23 +169,20 @@ class PropositionTagger:
         }
 
 
-# The same for files, whose sentences are sorted by length.
-
-
-def with_predicates(
-    sentences: Iterable[Proposition], predicted: Iterable[Sequence[str]]
+def found_propositions(
+    workdirs: Sequence[str | os.PathLike],
+    role_tagger: SRLTagger | Ensemble,
+    sentences: Sequence[list[str]],
+    batch_size: int,
 ) -> list[Proposition]:
-    """Plain sentences with a proposition for each predicate that is `predicted`."""
-    return [
-        sentence._replace(predicate=predicate)
-        for sentence, tags in zip(sentences, predicted, strict=True)
-        for predicate in predicates_of(tags) or [None]
-    ]
-
-
-def predicates_of(tags: Sequence[str]) -> list[int]:
-    """The indices of the tokens that a predicate tagger labels as predicates."""
-    return [index for index, tag in enumerate(tags) if tag == PREDICATE]
+    """The propositions of plain sentences; one without a predicate if none is found."""
+    tagger = PropositionTagger(load_predicate_tagger(workdirs, role_tagger), role_tagger)
+    starts, found = range(0, len(sentences), batch_size), []
+    for start in progress_over(starts, len(starts), "predicting", "batches"):
+        part = sentences[start : start + batch_size]
+        for tokens, propositions in zip(part, tagger.propositions(part), strict=True):
+            found += propositions or [Proposition(tokens, None, [])]
+    return found
 
 
 def tags_by_predicate(examples: Iterable[Proposition]) -> list[dict[int, list[str]]]:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, NamedTuple
 
 from elmo_tf.tasks.reading import labeled_lines, naming_row, not_empty
@@ -10,7 +10,6 @@ from elmo_tf.tasks.scores import span_scores, tag_scores
 from elmo_tf.tasks.tag_schemes import TokenError, converted, scheme_tags, span_types
 from elmo_tf.tasks.tagging.model import CRFTagger
 from elmo_tf.tasks.task import Task
-from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.reading import format_of
 from elmo_tf.text.sentence_files import (
     TOKEN_COLUMNS,
@@ -33,7 +32,7 @@ class TaggedSentence(NamedTuple):
 class Tagging(Task):
     """One tag per token."""
 
-    models: ClassVar[Mapping[str, type[TaskModel]]] = {"crf": CRFTagger}
+    models: ClassVar = {"crf": CRFTagger}
 
     def _read(self, path, config, known):
         return read_tagged(path, config.format, config.token_column, config.tag_column, known=known)
