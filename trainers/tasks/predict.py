@@ -166,10 +166,10 @@ def _lines_with_probabilities(
 ) -> list[str]:
     """In place of `Task.predict`: JSON lines of texts, by `names`, label and probabilities."""
     lines = []
-    predicted = model.listed_predictions(inputs)["probabilities"].numpy().astype(float).round(6)
+    predicted = model.listed_predictions(inputs)["probabilities"].numpy().astype(float)
     for example, row in zip(examples, predicted, strict=True):
         texts = dict(zip(names, map(" ".join, task.texts(example)), strict=True))
-        probabilities = dict(zip(model.labels, row.tolist(), strict=True))
+        probabilities = dict(zip(model.labels, row.round(6).tolist(), strict=True))
         labels = {"label": model.labels[row.argmax()], "probabilities": probabilities}
         lines.append(json_text(texts | labels))
     return lines
