@@ -1,7 +1,6 @@
 """Sentences ─► vectors, in input order; many sentences are read together."""
 
 import collections
-import functools
 import math
 import os
 import pickle
@@ -116,19 +115,8 @@ class Embedder:
         self.known_text = known_text(self.bilm)
         self._table = TokenTable(self.bilm)
         self._lock = threading.Lock()  # rows of the table are valid until its next request
-        self._read_group = self._reader(LayerChoice(self.layers, self._mix))
-
-    def _reader(self, choice: LayerChoice) -> GroupReader:
-        return GroupReader(self.bilm, choice, self.batch_tokens, self._table)
-
-    @functools.cached_property
-    def _averaging(self) -> "Embedder":
-        """An `Embedder` with `layers="average"` that shares the model, its tokens and the lock."""
-        refuse_fork()
-        other = object.__new__(Embedder)
-        vars(other).update(vars(self), layers="average")
-        other._read_group = self._reader(LayerChoice("average"))
-        return other
+        choice = LayerChoice(self.layers, self._mix)
+        self._read_group = GroupReader(self.bilm, choice, self.batch_tokens, self._table)
 
     @property
     def dim(self) -> int:
@@ -170,20 +158,25 @@ class Embedder:
         is_single = isinstance(sentences, str | bytes)
         batch = list(token_lists([sentences] if is_single else sentences, keep_text=True))
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar
-        embedder = self._averaging if self._averages else self
         arrays = []
         with progress(len(batch), "embedding", "sentences", shown=shown) as meter:
-            for vectors in embedder.embed(batch):  # (…, token, feature)
+            for vectors in self.embed(batch):  # (…, token, feature)
                 if output == "sentence":
                     vectors = mean_over_tokens(vectors)  # (…, feature)
+                if self._averages:
+                    vectors = vectors.mean(axis=0)  # over the layers
                 arrays.append(unit_vectors(vectors) if normalize else vectors)
                 meter.update(1)
         if is_single:
             return arrays[0]
         if output == "token":
             return arrays
-        empty = np.zeros((0, *embedder.array_shape("mean")), np.float32)
-        return np.stack(arrays) if arrays else empty
+        return np.stack(arrays) if arrays else np.zeros((0, *self._sentence_shape), np.float32)
+
+    @property
+    def _sentence_shape(self) -> tuple[int, ...]:
+        """Shape of the vector of a sentence, as `encode` returns it."""
+        return (self.dim,) if self._averages else self.array_shape("mean")
 
     def array_shape(self, pool: str = "none") -> tuple[int | None, ...]:
         """Shape of an array, with None for its tokens. `pool`: see `OutputOptions`."""
@@ -212,7 +205,7 @@ class Embedder:
         """The vectors of sentences, scaled to length 1, float32 (sentence, feature)."""
         if not isinstance(items, np.ndarray) or items.dtype.kind != "f":
             items = self.encode([items] if isinstance(items, str | bytes) else items)
-        if items.ndim == 1 or (not self._averages and items.shape == self.array_shape("mean")):
+        if items.ndim == 1 or items.shape == self._sentence_shape:
             items = items[np.newaxis]
         return unit_vectors(items.reshape(len(items), math.prod(items.shape[1:])))
 
