@@ -1,6 +1,5 @@
 """Sentences ─► vectors, in input order; many sentences are read together."""
 
-import collections
 import math
 import os
 import pickle
@@ -246,9 +245,7 @@ class Embedder:
         self._forget_tokens()
         sentences = reported_sentences(sentences, self.known_text)
         while group := self.next_group(sentences, len):
-            arrays = collections.deque(self.embed_group(group))
-            while arrays:
-                yield arrays.popleft()  # and frees it
+            yield from self.embed_group(group)
 
     def _forget_tokens(self) -> None:
         refuse_fork()
