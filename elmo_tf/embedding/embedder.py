@@ -12,11 +12,10 @@ import numpy as np
 
 from elmo_tf.checkpoints.load import known_text
 from elmo_tf.embedding import file_jobs
-from elmo_tf.embedding.group_reader import GroupReader, TokenTable
+from elmo_tf.embedding.group_reader import GroupReader
 from elmo_tf.embedding.vector_files import OutputOptions
 from elmo_tf.embedding.vectors import (
     EmbeddedText,
-    LayerChoice,
     bilm_and_mix,
     check_layers,
     embedded_texts,
@@ -112,10 +111,8 @@ class Embedder:
     def _prepare(self) -> None:
         """Makes what is not part of a pickle."""
         self.known_text = known_text(self.bilm)
-        self._table = TokenTable(self.bilm)
         self._lock = threading.Lock()  # rows of the table are valid until its next request
-        choice = LayerChoice(self.layers, self._mix)
-        self._read_group = GroupReader(self.bilm, choice, self.batch_tokens, self._table)
+        self._read_group = GroupReader(self.bilm, self.layers, self._mix, self.batch_tokens)
 
     @property
     def dim(self) -> int:
@@ -250,7 +247,7 @@ class Embedder:
         refuse_fork()
         if not self._keeps_table:
             with self._lock:
-                self._table.forget()
+                self._read_group.table.forget()
 
     def next_group(self, sentences: Iterator, length: Callable[[Any], int]) -> list:
         """Takes the sentences, of any type, that are embedded together; see `read_ahead`."""

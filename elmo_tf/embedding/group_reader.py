@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.embedding.vectors import LayerChoice
+from elmo_tf.embedding.vectors import chosen_layers
 from elmo_tf.layers.recurrence_tf import FEW_ROWS
+from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
 from elmo_tf.processors import num_cores
@@ -35,18 +36,22 @@ _FIRST_SIZE = 1024
 
 
 class GroupReader:
-    """Embeds groups of sentences, about `batch_tokens` tokens at once."""
+    """Embeds groups of sentences, about `batch_tokens` tokens at once.
 
-    def __init__(self, bilm: BiLM, choice: LayerChoice, batch_tokens: int, table: "TokenTable"):
+    `layers` and `mix` are those of `chosen_layers`; `table` caches the token vectors.
+    """
+
+    def __init__(self, bilm: BiLM, layers: str | int, mix: ScalarMix | None, batch_tokens: int):
         self._bilm = bilm
-        self._choice = choice
+        self._layers = layers
+        self._mix = mix
         # A mix with layer normalization needs complete sentences: then the graph returns all
         # layers, and `_arranged` mixes them.
-        self._choice_of_windows = choice if choice.is_local else LayerChoice("all")
+        self._mixes_sentences = mix is not None and mix.layer_norm
         self._batch_tokens = batch_tokens
-        self._table = table
+        self.table = TokenTable(bilm)
         num_lstms = bilm.config.lstm.num_layers  # of which the choice may need only the first
-        self._depth = choice.layers if isinstance(choice.layers, int) else num_lstms
+        self._depth = layers if isinstance(layers, int) else num_lstms
         self._graphs: dict[tuple[bool, bool], Callable] = {}
         self._copier = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -54,10 +59,10 @@ class GroupReader:
         """Returns float32 (…, token, feature) per sentence, from its tokens."""
         if not sentences:
             return []
-        tokens = self._table.rows(sentences)
+        tokens = self.table.rows(sentences)
         if self._depth == 0:
             copies = 1, self._bilm.config.num_directions
-            return [np.tile(self._table.vectors[rows], copies) for rows in tokens]
+            return [np.tile(self.table.vectors[rows], copies) for rows in tokens]
         lengths = [len(rows) for rows in tokens]
         rows = packed_rows(lengths, self._batch_tokens)
         widths = [sum(lengths[index] for index in row) for row in rows]
@@ -71,7 +76,7 @@ class GroupReader:
                 ids[direction, row, start:end] = tokens[sentence][:: _STEPS[direction]]
                 starts[direction, row, start : start + 1] = True
                 places.append((direction, row, start, end, sentence))
-        first_state = self._table.first_state[:, : self._depth]
+        first_state = self.table.first_state[:, : self._depth]
         states = np.repeat(first_state, shape[1], axis=2)
         is_packed = len(rows) < len(sentences)
         arrays: list[np.ndarray] = []
@@ -79,7 +84,7 @@ class GroupReader:
         for window, num_rows in windows(widths, self._batch_tokens):
             part = np.s_[:, :num_rows, window]
             read = self._graph(num_rows <= FEW_ROWS, is_packed or num_rows > FEW_ROWS)
-            vectors = tf.constant(self._table.vectors[ids[part]])
+            vectors = tf.constant(self.table.vectors[ids[part]])
             states = tf.constant(states[:, :, :num_rows])
             layers, states = read(vectors, tf.constant(starts[part]), first_state, states)
             layers, states = [layer.numpy() for layer in layers], states.numpy()
@@ -94,10 +99,9 @@ class GroupReader:
         return [self._arranged(array) for array in arrays]
 
     def _arranged(self, array: np.ndarray) -> np.ndarray:
-        if not self._choice.is_local:
-            mask = tf.ones((1, array.shape[-2]), tf.bool)
-            array = self._choice(tf.constant(array[np.newaxis]), mask)[0].numpy()
-        return np.concatenate(array, axis=-1) if self._choice.layers == "concat" else array
+        if self._mixes_sentences:
+            array = self._mix(tf.constant(array[np.newaxis]))[0].numpy()
+        return np.concatenate(array, axis=-1) if self._layers == "concat" else array
 
     def _graph(self, few_rows: bool, is_packed: bool) -> Callable[..., tuple[list[Any], Any]]:
         """The graph that reads one window of all rows in each direction, for all shapes.
@@ -122,12 +126,12 @@ class GroupReader:
             states = states_of(first_state), states_of(states)
             directions = zip(bilm.lstm_stacks, vectors, starts, *states, strict=True)
             read = [stack.read_packed(*args, few_rows) for stack, *args in directions]
-            mask = tf.ones(tf.shape(vectors[0])[:2], tf.bool)
             layers = [
                 tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32)
                 for inputs, (outputs, _) in zip(vectors, read, strict=True)
             ]
-            layers = [self._choice_of_windows(part, mask) for part in layers]
+            if not self._mixes_sentences:
+                layers = [chosen_layers(part, self._layers, self._mix) for part in layers]
             return layers, joined_states([states for _, states in read])
 
         count = bilm.config.num_directions

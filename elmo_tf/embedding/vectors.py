@@ -30,32 +30,21 @@ def check_layers(layers: Any, num_layers: float = math.inf) -> None:
         )
 
 
-class LayerChoice:
-    """Selects or combines the layers of sentences. `mix` is the built mix, for the layers "mix".
+def chosen_layers(layers: tf.Tensor, choice: str | int, mix: ScalarMix | None) -> tf.Tensor:
+    """Selects or combines the layers of unpadded sentences, see `Embedder`.
 
-    Without it, these are the average, as of an untrained mix.
+    (batch, layer, token, feature) → (batch, …, token, feature). For "concat", all layers. Without
+    a `mix`, "mix" is the average, as of an untrained mix.
     """
-
-    def __init__(self, layers: str | int, mix: ScalarMix | None = None):
-        self.layers = layers
-        self.mix = mix
-
-    def __call__(self, layers: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """(batch, layer, token, feature) → (batch, …, token, feature). For "concat", all layers."""
-        if self.layers in ("all", "concat"):
-            return layers
-        if self.layers == "average" or (self.layers == "mix" and self.mix is None):
-            return tf.reduce_mean(layers, axis=1)
-        if self.layers == "sum":
-            return tf.reduce_sum(layers, axis=1)
-        if self.layers == "mix":
-            return self.mix(layers, mask=mask)
-        return layers[:, -1 if self.layers == "top" else self.layers]
-
-    @property
-    def is_local(self) -> bool:
-        """Whether each output value depends only on the layers at the same token and feature."""
-        return self.mix is None or not self.mix.layer_norm
+    if choice in ("all", "concat"):
+        return layers
+    if choice == "average" or (choice == "mix" and mix is None):
+        return tf.reduce_mean(layers, axis=1)
+    if choice == "sum":
+        return tf.reduce_sum(layers, axis=1)
+    if choice == "mix":
+        return mix(layers)
+    return layers[:, -1 if choice == "top" else choice]
 
 
 def check_all_layers(embedder: Any) -> None:
