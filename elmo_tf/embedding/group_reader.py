@@ -76,8 +76,8 @@ class GroupReader:
                 ids[direction, row, start:end] = tokens[sentence][:: _STEPS[direction]]
                 starts[direction, row, start : start + 1] = True
                 places.append((direction, row, start, end, sentence))
-        first_state = self.table.first_state[:, : self._depth]
-        states = np.repeat(first_state, shape[1], axis=2)
+        first_states = [stack[: self._depth] for stack in self.table.first_states]
+        states = tf.nest.map_structure(lambda part: np.repeat(part, shape[1], 0), first_states)
         is_packed = len(rows) < len(sentences)
         arrays: list[np.ndarray] = []
         copied = None
@@ -85,9 +85,8 @@ class GroupReader:
             part = np.s_[:, :num_rows, window]
             read = self._graph(num_rows <= FEW_ROWS, is_packed or num_rows > FEW_ROWS)
             vectors = tf.constant(self.table.vectors[ids[part]])
-            states = tf.constant(states[:, :, :num_rows])
-            layers, states = read(vectors, tf.constant(starts[part]), first_state, states)
-            layers, states = [layer.numpy() for layer in layers], states.numpy()
+            layers, states = read(vectors, tf.constant(starts[part]), first_states, states)
+            layers = [layer.numpy() for layer in layers]
             if not arrays:
                 _, *others, _, width = layers[0].shape  # (row, …, token, feature)
                 arrays = [np.empty((*others, n, shape[0] * width), np.float32) for n in lengths]
@@ -107,24 +106,20 @@ class GroupReader:
         """The graph that reads one window of all rows in each direction, for all shapes.
 
         From token vectors, float32 (direction, row, token, projection_dim), starts, see
-        `LSTMStack.read_packed`, `TokenTable.first_state`, and the states of the rows, it returns
-        for each direction float32 (row, …, token, feature), in reading order; and the new states.
+        `LSTMStack.read_packed`, `TokenTable.first_states`, and the states of these and more rows,
+        it returns for each direction float32 (row, …, token, feature), in reading order; and the
+        new states.
         """
         if (few_rows, is_packed) in self._graphs:
             return self._graphs[few_rows, is_packed]
         bilm, lstm = self._bilm, self._bilm.config.lstm
 
-        def state_of(layer):  # the cell state is not rounded
-            return [tf.cast(layer[:, : -lstm.dim], bilm.compute_dtype), layer[:, -lstm.dim :]]
-
-        def states_of(joined):
-            return [[*map(state_of, tf.unstack(direction))] for direction in tf.unstack(joined)]
-
-        def read_window(vectors, starts, first_state, states):
+        def read_window(vectors, starts, first_states, states):
             vectors = tf.unstack(tf.cast(vectors, bilm.compute_dtype))
             starts = tf.unstack(starts) if is_packed else [None] * len(vectors)
-            states = states_of(first_state), states_of(states)
-            directions = zip(bilm.lstm_stacks, vectors, starts, *states, strict=True)
+            num_rows = tf.shape(vectors[0])[0]
+            states = tf.nest.map_structure(lambda part: part[:num_rows], states)
+            directions = zip(bilm.lstm_stacks, vectors, starts, first_states, states, strict=True)
             read = [stack.read_packed(*args, few_rows) for stack, *args in directions]
             layers = [
                 tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32)
@@ -132,28 +127,21 @@ class GroupReader:
             ]
             if not self._mixes_sentences:
                 layers = [chosen_layers(part, self._layers, self._mix) for part in layers]
-            return layers, joined_states([states for _, states in read])
+            return layers, [states for _, states in read]
 
         count = bilm.config.num_directions
-        state = tf.TensorSpec((count, self._depth, None, sum(lstm.state_sizes)), tf.float32)
+        h = tf.TensorSpec((None, lstm.projection_dim), bilm.compute_dtype)
+        c = tf.TensorSpec((None, lstm.dim), tf.float32)  # the cell state is not rounded
+        states = [[[h, c]] * self._depth] * count
         vectors = tf.TensorSpec((count, None, None, lstm.projection_dim), tf.float32)
         starts = tf.TensorSpec((count, None, None), tf.bool)
-        graph = _traced(read_window, vectors, starts, state, state)
+        graph = _traced(read_window, vectors, starts, states, states)
         return self._graphs.setdefault((few_rows, is_packed), graph)
 
 
-def _traced(function: Callable, *signature: tf.TensorSpec) -> Callable[..., Any]:
+def _traced(function: Callable, *signature: Any) -> Callable[..., Any]:
     # Not a decorated method: TensorFlow warns of those that many objects trace.
     return tf.function(function, autograph=False).get_concrete_function(*signature)
-
-
-def joined_states(states: Any) -> tf.Tensor:
-    """`[h, c]` of each layer of each direction as float32 (direction, layer, row, h and c)."""
-
-    def joined(layer):
-        return tf.concat([tf.cast(part, tf.float32) for part in layer], axis=1)
-
-    return tf.stack([[*map(joined, stack)] for stack in states])
 
 
 # Where a direction reads a sentence: direction, row, start and end in reading order, sentence.
@@ -182,7 +170,7 @@ class TokenTable:
 
     The first rows of `vectors`, float32 (row, projection_dim), are padding, `<S>` and `</S>`. When
     a request exceeds the capacity, a number of distinct tokens, only the tokens of that request
-    remain. `first_state` is the state before each sentence, see `joined_states`.
+    remain. `first_states` are the states before each sentence, see `BiLM.boundary_states`.
     """
 
     def __init__(self, bilm: BiLM, capacity: int = 50_000):
@@ -195,10 +183,10 @@ class TokenTable:
             return tf.cast(bilm.encode_tokens(tokens), tf.float32)
 
         def read_boundaries(boundaries):
-            boundaries = tf.cast(boundaries, bilm.compute_dtype)
-            return joined_states(bilm.boundary_states(boundaries))
+            states = bilm.boundary_states(tf.cast(boundaries, bilm.compute_dtype))
+            return [[[h, tf.cast(c, tf.float32)] for h, c in stack] for stack in states]
 
-        # string (token,) → (3 + token, dim), and vectors of `<S>` and `</S>` → `first_state`
+        # string (token,) → (3 + token, dim), and vectors of `<S>` and `</S>` → `first_states`
         self._encode_rows = _traced(encode_rows, tf.TensorSpec((None,), tf.string))
         self._read_boundaries = _traced(read_boundaries, tf.TensorSpec((2, dim), tf.float32))
         self.forget()
@@ -206,7 +194,7 @@ class TokenTable:
     def forget(self) -> None:
         """Encodes the boundaries again, and removes all tokens."""
         self.vectors[:NUM_SPECIAL_TOKENS] = self._encode([])
-        self.first_state = self._read_boundaries(self.vectors[1:NUM_SPECIAL_TOKENS]).numpy()
+        self.first_states = self._read_boundaries(self.vectors[1:NUM_SPECIAL_TOKENS])
         self._rows = {}
 
     def rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
