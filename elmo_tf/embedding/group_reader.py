@@ -6,7 +6,6 @@ the last, the backward direction from the last to the first. So a sentence of an
 little memory, and its vectors are those of a single pass.
 """
 
-import collections
 import concurrent.futures
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -31,8 +30,6 @@ _TOKENS_AT_ONCE = 512
 # Smaller batches are padded to this size. Small matrix products use other kernels, so the last bits
 # of a vector would depend on the number of tokens encoded with it.
 _LEAST_TOKENS = 128
-# Initial number of rows. A full table doubles, so that it is rarely copied.
-_FIRST_SIZE = 1024
 
 
 class GroupReader:
@@ -175,9 +172,8 @@ class TokenTable:
 
     def __init__(self, bilm: BiLM, capacity: int = 50_000):
         self._capacity = capacity
-        self._rows: dict[str, int] = {}
         dim = bilm.config.lstm.projection_dim
-        self.vectors = np.zeros((_FIRST_SIZE, dim), np.float32)
+        self.vectors = np.zeros((NUM_SPECIAL_TOKENS, dim), np.float32)
 
         def encode_rows(tokens):
             return tf.cast(bilm.encode_tokens(tokens), tf.float32)
@@ -195,7 +191,7 @@ class TokenTable:
         """Encodes the boundaries again, and removes all tokens."""
         self.vectors[:NUM_SPECIAL_TOKENS] = self._encode([])
         self.first_states = self._read_boundaries(self.vectors[1:NUM_SPECIAL_TOKENS])
-        self._rows = {}
+        self._rows: dict[str, int] = {}
 
     def rows(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Rows of the tokens, int32 (token,) per sentence. Valid until the next call."""
@@ -211,17 +207,16 @@ class TokenTable:
     def _add(self, tokens: Sequence[str]) -> None:
         first = NUM_SPECIAL_TOKENS + len(self._rows)
         size = first + len(tokens)
-        if size > len(self.vectors):
+        if size > len(self.vectors):  # at least doubles, so that the table is rarely copied
             num_new = max(size - len(self.vectors), len(self.vectors))
             self.vectors = np.pad(self.vectors, [(0, num_new), (0, 0)])
 
-        def encode(start: int) -> None:
-            part = tokens[start : start + _TOKENS_AT_ONCE]
-            self.vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_TOKENS:]
-
+        starts = range(0, len(tokens), _TOKENS_AT_ONCE)
+        parts = [tokens[start : start + _TOKENS_AT_ONCE] for start in starts]
         # Parts are encoded in parallel, because operations may have a single thread.
         with concurrent.futures.ThreadPoolExecutor(num_cores()) as pool:
-            collections.deque(pool.map(encode, range(0, len(tokens), _TOKENS_AT_ONCE)), maxlen=0)
+            encoded = [vectors[NUM_SPECIAL_TOKENS:] for vectors in pool.map(self._encode, parts)]
+        self.vectors[first:size] = np.concatenate(encoded)
         self._rows.update(zip(tokens, range(first, size), strict=True))
 
     def _encode(self, tokens: list[str]) -> np.ndarray:

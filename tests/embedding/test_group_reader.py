@@ -14,8 +14,7 @@ SENTENCES = [["the", "cat"], [], ["서울", "the", "\udcff"], ["cat", "x" * 60, 
 
 @pytest.mark.parametrize("capacity", [0, 6, 100])
 def test_tokens_are_encoded_once_and_again_after_they_are_evicted(bilm, capacity, monkeypatch):
-    # The table grows, and several batches are encoded.
-    monkeypatch.setattr(module, "_FIRST_SIZE", 5)
+    # Several batches are encoded.
     monkeypatch.setattr(module, "_TOKENS_AT_ONCE", 3)
     table, encoded = TokenTable(bilm, capacity), []
     encode = table._encode
