@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 import pydantic_core
@@ -21,19 +21,28 @@ _Pair = Annotated[tuple[Count, Count], pydantic.Strict(False)]
 _Filters = Annotated[tuple[_Pair, ...], pydantic.Strict(False), pydantic.Field(min_length=1)]
 
 
-def _known(config_class: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """The options of a class. As in the original, others are ignored: most are of training."""
-    fields = config_class.__pydantic_fields__
-    names = {*fields, *(field.alias for field in fields.values())}
-    others = sorted(given.keys() - names)
-    if others:
-        shown = ", ".join(map(repr, others[:9]))[:300]
-        warn_once(f"options: {shown}", "Unknown keys of options.json are ignored: %s.", shown)
-    return {name: value for name, value in given.items() if name in names}
+@checked_dataclass(strict=True)
+class _Options:
+    """An object of `options.json`. As in the original, keys without a field are ignored."""
+
+    ABSENT: ClassVar[dict[str, Any]] = {}  # values of keys that a file lacks, beside the defaults
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_file(cls, given: Any) -> Any:
+        if not isinstance(given, dict):  # arguments of the constructor
+            return given
+        fields = cls.__pydantic_fields__
+        names = {*fields, *(field.alias for field in fields.values())}
+        others = sorted(given.keys() - names)  # most are of training
+        if others:
+            shown = ", ".join(map(repr, others[:9]))[:300]
+            warn_once(f"options: {shown}", "Unknown keys of options.json are ignored: %s.", shown)
+        return cls.ABSENT | {name: given[name] for name in given if name in names}
 
 
 @checked_dataclass(strict=True)
-class LexiconConfig:
+class LexiconConfig(_Options):
     """Sizes of a `Lexicon`, and of the word embeddings beside the character CNN.
 
     Args:
@@ -48,18 +57,13 @@ class LexiconConfig:
     num_words: Natural = pydantic.Field(0, alias="n_words")
     word_dim: Natural = 0
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _of_file(cls, given: Any) -> Any:
-        return _known(cls, given) if isinstance(given, dict) else given
-
     def __post_init__(self):
         if (self.num_words > 0) != (self.word_dim > 0):
             raise ValueError("`n_words` and `word_dim` must both be 0 or both be positive.")
 
 
 @checked_dataclass(strict=True)
-class CharCNNConfig:
+class CharCNNConfig(_Options):
     """Configuration of the character CNN. Defaults are the published values.
 
     Args:
@@ -94,7 +98,7 @@ class CharCNNConfig:
         count = found.pop("n_characters", NUM_CHARACTERS)
         if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
             raise ValueError(f"`n_characters` must be 261 or 262. Received: {count!r}")
-        return _known(cls, found | {"embedding.dim": embedding["dim"]})
+        return super()._of_file(found | {"embedding.dim": embedding["dim"]})
 
     def __post_init__(self):
         if self.max_chars < self.max_width:
@@ -115,7 +119,7 @@ class CharCNNConfig:
 
 
 @checked_dataclass(strict=True)
-class LSTMConfig:
+class LSTMConfig(_Options):
     """Configuration of the LSTMs of both directions. Defaults are the published values.
 
     Args:
@@ -135,14 +139,9 @@ class LSTMConfig:
     proj_clip: Positive | None = 3.0
     use_skip_connections: bool = True
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _of_file(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        # The defaults of the original's code. None is an error for the first two.
-        defaults = dict.fromkeys(("dim", "projection_dim", "cell_clip", "proj_clip"))
-        return _known(cls, {**defaults, "n_layers": 1, "use_skip_connections": False, **given})
+    # The defaults of the original's code. None is an error for the first two.
+    ABSENT: ClassVar = dict.fromkeys(("dim", "projection_dim", "cell_clip", "proj_clip"))
+    ABSENT |= {"n_layers": 1, "use_skip_connections": False}
 
     def __post_init__(self):
         if self.projection_dim > self.dim:
@@ -156,7 +155,7 @@ class LSTMConfig:
 
 
 @checked_dataclass(strict=True)
-class BiLMConfig:
+class BiLMConfig(_Options):
     """Configuration of a biLM.
 
     Args:
@@ -189,12 +188,7 @@ class BiLMConfig:
     tie_softmax: bool = pydantic.Field(False, alias="share_embedding_softmax")
     tokenizer: str | None = None
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _of_file(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return _known(cls, {"lstm": None, "char_cnn": None} | given)
+    ABSENT: ClassVar = {"lstm": None, "char_cnn": None}
 
     def __post_init__(self):
         if self.char_cnn is None and self.num_tokens is None:
