@@ -37,7 +37,6 @@ from elmo_tf.trainers.tasks.predict import predict_batches
 from elmo_tf.trainers.workdir import WorkDirectory
 
 STATE_FILE = "state.npz"
-_RECORD = "record"
 _ELMO_SETTINGS = "mix", "mix_l2", "layer_norm", "precision"
 
 
@@ -164,9 +163,8 @@ def _read_examples(
     config: TaskConfig, task: Task
 ) -> tuple[list[Any], Sequence[Any], list[Any], list[str]]:
     """All training examples, the share to train on, the held-out examples, and the labels."""
-    split = functools.partial(
-        task.tokenized, model=task.models[config.model], tokenizer=config.tokenizer
-    )
+    model = task.models[config.model]
+    split = functools.partial(task.tokenized, model=model, tokenizer=config.tokenizer)
     examples = split(task.read(config.train, config))
     labels = task.labels(examples)
     kept = task.for_training(examples, config)
@@ -203,7 +201,7 @@ def _saved_record(workdir: Path) -> dict[str, Any] | None:
     try:
         # NumPy does not close a damaged file.
         with open(path, "rb") as file, np.load(file) as saved:
-            return json.loads(str(saved[_RECORD]))
+            return json.loads(str(saved["record"]))
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
         raise ValueError(f"Cannot resume: {path} is damaged: {error}") from None
 
@@ -226,7 +224,7 @@ class _State:
     def save(self, record: dict[str, Any]) -> None:
         arrays = {str(index): np.asarray(one) for index, one in enumerate(self._variables)}
         with atomic_file(self._path) as part, open(part, "wb") as file:
-            np.savez(file, **arrays, **{_RECORD: np.array(json.dumps(record))})
+            np.savez(file, **arrays, record=json.dumps(record))
 
     def restore(self) -> None:
         """Restores the state of a run with the same settings, data and biLM."""
