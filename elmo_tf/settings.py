@@ -109,12 +109,12 @@ class RunSettings:
     def _with_record(cls, given: Any) -> Any:
         fields = cls.__pydantic_fields__
         settings = given
-        if isinstance(given, pydantic_core.ArgsKwargs):
+        if isinstance(given, pydantic_core.ArgsKwargs):  # Cyclopts passes a dict
             named = zip(_positional(cls), given.args, strict=False)
             settings = dict(named) | (given.kwargs or {})
-        path = Path(settings.get("workdir") or "", cls.RECORD)
         if not settings.get("resume") or not settings.get("workdir"):
             return given
+        path = Path(settings["workdir"], cls.RECORD)
         if not path.is_file():
             if all(name in settings for name in fields if fields[name].is_required()):
                 return given
