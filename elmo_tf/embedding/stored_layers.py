@@ -23,7 +23,8 @@ class StoredLayers:
     """The layers of lists of tokens, float16, in a file of the cache, which is written if missing.
 
     Its name is a digest of all that it depends on, so it never has to be updated. It can be deleted
-    at any time. `shape` is (layer, token, feature), with the tokens of all sentences.
+    at any time. `layers` is the mapped file, (layer, token, feature), with the tokens of all
+    sentences.
 
     Raises `ValueError` if `embedder` does not return all layers, or vectors have no float16.
     """
@@ -31,24 +32,20 @@ class StoredLayers:
     def __init__(self, embedder: Embedder, sentences: Sequence[Sequence[str]]):
         check_all_layers(embedder)
         self._offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)  # (sentence + 1,)
-        self.shape = embedder.num_layers, int(self._offsets[-1]), embedder.dim
+        shape = embedder.num_layers, int(self._offsets[-1]), embedder.dim
         path = cache_folder("layers") / f"{_digest(embedder, sentences)}.float16"
-        size = max(1, 2 * math.prod(self.shape))  # an empty file cannot be mapped
+        size = max(1, 2 * math.prod(shape))  # an empty file cannot be mapped
         if not path.is_file() or path.stat().st_size != size:
             with atomic_file(path) as part, open(part, "r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error now
-                layers = np.memmap(file, np.float16, "r+", 0, self.shape)
+                layers = np.memmap(file, np.float16, "r+", 0, shape)
                 self._compute(layers, embedder, sentences)
-        self._layers = np.memmap(path, np.float16, "r", 0, self.shape)
-
-    def layer(self, index: int) -> np.ndarray:
-        """One layer of all tokens, float16 (token, feature), memory-mapped."""
-        return self._layers[index]
+        self.layers = np.memmap(path, np.float16, "r", 0, shape)
 
     def sentence(self, index: int) -> np.ndarray:
         """All layers of one sentence, float16 (layer, token, feature)."""
         first, end = self._offsets[index : index + 2]
-        return np.array(self._layers[:, first:end])
+        return np.array(self.layers[:, first:end])
 
     def _compute(
         self, layers: np.memmap, embedder: Embedder, sentences: Sequence[Sequence[str]]

@@ -95,10 +95,10 @@ def probe(
         StoredLayers(embedder, [sentence.tokens for sentence in part]) for part in (train, test)
     )
     probes = []
-    with progress(train_layers.shape[0], "fitting", "layers") as meter:
-        for layer in range(train_layers.shape[0]):
+    with progress(embedder.num_layers, "fitting", "layers") as meter:
+        for layer in range(embedder.num_layers):
             start = time.perf_counter()
-            vectors = train_layers.layer(layer), train_ids, test_layers.layer(layer)
+            vectors = train_layers.layers[layer], train_ids, test_layers.layers[layer]
             predicted, iterations = classify(*vectors, c, max_iterations)
             probes.append(
                 {

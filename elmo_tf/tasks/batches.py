@@ -133,7 +133,7 @@ class Batches:
         inputs[text] = padded_strings(rows, length)
         if self._layers is not None:
             distinct, stored = self._layers
-            num_layers, _, dim = stored.shape
+            num_layers, _, dim = stored.layers.shape
             padded = np.zeros((len(rows), num_layers, length, dim), np.float16)
             for row, tokens in enumerate(rows):
                 padded[row, :, : len(tokens)] = stored.sentence(distinct[tuple(tokens)])

@@ -45,10 +45,10 @@ def test_layers_equal_those_of_the_embedder_in_float16_and_are_computed_once(emb
         calls.clear()
         for _ in range(2):  # computed, then read from the file
             stored = StoredLayers(embedder, sentences)
-            assert stored.shape == (3, sum(map(len, sentences)), 12)
+            assert stored.layers.shape == (3, sum(map(len, sentences)), 12)
             assert_close([*map(stored.sentence, range(len(sentences)))], expected)
             for number in range(3):
-                layer = stored.layer(number)
+                layer = stored.layers[number]
                 assert isinstance(layer, np.memmap)
                 np.testing.assert_array_equal(layer, np.concatenate(expected, 1)[number])
         assert calls == [sentences]
