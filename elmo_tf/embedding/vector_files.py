@@ -113,16 +113,14 @@ class VectorFile(abc.ABC):
 
     def _arrays(
         self, shards: Shards, shape: tuple[int | None, ...]
-    ) -> Iterator[tuple[int, FileSentence, np.ndarray]]:
-        """Yields the index of each sentence, the sentence, and its array."""
-        index = 0
+    ) -> Iterator[tuple[FileSentence, np.ndarray]]:
+        """Yields each sentence and its array."""
         for path, sentences in shards:
             with open(path, "rb") as file:
                 for sentence in sentences:
                     sizes = [len(sentence.tokens) if size is None else size for size in shape]
                     numbers = np.fromfile(file, self._options.dtype, math.prod(sizes))
-                    yield index, sentence, numbers.reshape(sizes)
-                    index += 1
+                    yield sentence, numbers.reshape(sizes)
 
 
 class HDF5File(VectorFile):
@@ -146,7 +144,7 @@ class HDF5File(VectorFile):
         keys: dict[str, str] = {}
         has_index = not (self._options.forget_sentences or self._options.use_sentence_keys)
         with h5py.File(path, "w") as file:
-            for index, sentence, vectors in self._arrays(shards, shape):
+            for index, (sentence, vectors) in enumerate(self._arrays(shards, shape)):
                 if sentence.identifier is not None:
                     _write_by_identifier(file, index, sentence.identifier, vectors)
                     has_index = False
