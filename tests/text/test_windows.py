@@ -46,14 +46,13 @@ def steps_of(windows, num_rows, window):
     return rows
 
 
-@pytest.fixture(params=[1, 2**17], ids=["small_blocks", "one_block"])
-def block(request, monkeypatch):
-    monkeypatch.setattr(module, "_BLOCK_TOKENS", request.param)
+@pytest.fixture
+def short_reads(monkeypatch):
     monkeypatch.setattr(module, "_LINES_PER_READ", 4)
 
 
 @pytest.mark.parametrize(("num_rows", "window", "count"), [(3, 4, 60), (1, 7, 60), (5, 2, 3)])
-def test_windows_equal_those_of_plain_python(block, num_rows, window, count):
+def test_windows_equal_those_of_plain_python(short_reads, num_rows, window, count):
     text = sentences(count)
     rows = rows_in_python(text, num_rows)
     shape = num_rows, window
@@ -73,7 +72,7 @@ def test_windows_equal_those_of_plain_python(block, num_rows, window, count):
 
 @pytest.mark.parametrize("taken", [0, 1, 45])
 def test_a_saved_position_is_restored_by_another_number_of_workers(
-    block, tmp_path, monkeypatch, taken
+    short_reads, tmp_path, monkeypatch, taken
 ):
     monkeypatch.setattr(corpus, "SHUFFLE_LINES", 10)
     lines = [b"a%d \xff\xe3\x80\x80\xc3\xa9\n" % number for number in range(40)]
