@@ -68,17 +68,15 @@ def sentence_lines(source: TextSource, first: int = 1, format: str | None = None
         for _, residues in fasta_records(lines, name):
             yield " ".join(residues)
         return
-    if first == 1:
-        for line_number, line in enumerate(lines, start=1):
-            if line.startswith(">"):
-                raise ValueError(
-                    f"{name}, line {line_number}: the text begins with '>', as in FASTA. "
-                    "Write a space before the '>'; or call FASTA .fasta, or use --input-format."
-                )
-            yield line
-            if line.strip():
-                break
-    yield from lines
+    is_beginning = first == 1
+    for line_number, line in enumerate(lines, start=first):
+        if is_beginning and line.startswith(">"):
+            raise ValueError(
+                f"{name}, line {line_number}: the text begins with '>', as in FASTA. "
+                "Write a space before the '>'; or call FASTA .fasta, or use --input-format."
+            )
+        is_beginning = is_beginning and not line.strip()
+        yield line
 
 
 def _name_of(source: TextSource) -> str:
