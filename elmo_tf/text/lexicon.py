@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.text.characters import Spelling
-from elmo_tf.text.reading import encode, read_lines
+from elmo_tf.text.reading import encode, is_utf_8, read_lines
 from elmo_tf.text.vocabulary import StringTable
 
 CHARACTERS_FILE = "char.dic"
@@ -17,8 +17,6 @@ WORDS_FILE = "word.dic"
 
 _WORD_SPECIALS = ("<oov>", "<bos>", "<eos>", "<pad>")
 _CHARACTER_SPECIALS = (*_WORD_SPECIALS, "<bow>", "<eow>")
-# Invalid bytes of a text, see `read_lines`.
-_SURROGATES = frozenset(map(chr, range(0xDC80, 0xDD00)))
 
 
 class Lexicon(Spelling):
@@ -47,13 +45,12 @@ class Lexicon(Spelling):
         self.num_characters = len(ids)
         self.begin_word, self.end_word = ids["<eow>"], ids["<bow>"]
         self.bos, self.eos, self.pad = ids["<bos>"], ids["<eos>"], ids["<pad>"]
-        for special in _CHARACTER_SPECIALS[1:]:
-            del ids[special]
-        self._unknown = ids.pop("<oov>")
-        for key in ids:
+        self._unknown = ids["<oov>"]
+        known = {key: index for key, index in ids.items() if key not in _CHARACTER_SPECIALS}
+        for key in known:
             if len(key) != 1:
                 raise ValueError(f"{CHARACTERS_FILE}: the entry {key!r} is not one character.")
-        points = sorted((ord(key), index) for key, index in ids.items())
+        points = sorted((ord(key), index) for key, index in known.items())
         # -1 is no code point: an empty table has no first element to compare with.
         self._points, self._ids = np.array([(-1, 0), *points], np.int32).T
         self._table: StringTable | None = None
@@ -77,9 +74,9 @@ class Lexicon(Spelling):
         """
         characters = {*"".join(tokens), *"".join(words or ())}
         if words is not None:
-            cut = (word[: max_chars - 2] for word in words if not _SURROGATES & {*word})
+            cut = (word[: max_chars - 2] for word in words if is_utf_8(word))
             words = tuple(dict.fromkeys((*_WORD_SPECIALS, *cut)))
-        return cls((*_CHARACTER_SPECIALS, *sorted(characters - _SURROGATES)), words)
+        return cls((*_CHARACTER_SPECIALS, *sorted(filter(is_utf_8, characters))), words)
 
     @classmethod
     def load(cls, folder: str | os.PathLike, has_words: bool = True) -> "Lexicon":
