@@ -106,15 +106,10 @@ def _tokens(text: str, start: int, spans: _Spans) -> tuple[list[Token], int]:
     return tokens, bounds[-1]
 
 
-def _ranges_of_marks() -> str:
-    marks = (code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code))[0] == "M")
-    runs = itertools.groupby(enumerate(marks), lambda pair: pair[1] - pair[0])
-    ranges = ([chr(code) for _, code in run] for _, run in runs)
-    return "".join(f"{one[0]}-{one[-1]}" for one in ranges)
-
-
 # Vowel signs, diacritics, variants and joiners, which belong to the character before them.
-MARKS = _ranges_of_marks() + "\u200c\u200d"
+MARKS = "\u200c\u200d" + "".join(
+    char for char in map(chr, range(0x300, 0x1F000)) if unicodedata.category(char)[0] == "M"
+)
 # A part of a text that is normalized on its own: Hangul vowels and finals are composed like marks.
 _PART = re.compile(rf"\s|\S(?:(?![\u200c\u200d\ufe00-\ufe0f])[{MARKS}\u1161-\u1175\u11a8-\u11c2])*")
 # A number, address or Latin word, with the letters after it; a word; or equal punctuation marks.
