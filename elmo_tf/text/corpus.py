@@ -70,12 +70,10 @@ def lines_read_once(
     files: Sequence[str | os.PathLike], format: str | None = None
 ) -> tf.data.Dataset:
     """The dataset of the lines that `sentence_lines` yields: string (), in one pass."""
-
-    def lines() -> Iterator[bytes]:
-        for file in files:
-            yield from map(encode, sentence_lines(file, format=format))
-
-    return tf.data.Dataset.from_generator(lines, output_signature=tf.TensorSpec((), tf.string))
+    return tf.data.Dataset.from_generator(
+        lambda: (encode(line) for file in files for line in sentence_lines(file, format=format)),
+        output_signature=tf.TensorSpec((), tf.string),
+    )
 
 
 @tf.autograph.experimental.do_not_convert
