@@ -52,8 +52,10 @@ def token_lists(
 
 def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
     """Any collection of sentences as an iterable of Python objects."""
-    if isinstance(sentences, np.ndarray | tf.Tensor) and sentences.ndim == 0:
-        sentences = np.asarray(sentences).item()
+    if isinstance(sentences, tf.Tensor):
+        sentences = np.asarray(sentences)
+    if isinstance(sentences, np.ndarray) and sentences.ndim == 0:
+        sentences = sentences.item()
     refuse_string(sentences, name)
     sentences = column_of_table(sentences, name)
     if isinstance(sentences, tf.data.Dataset):
@@ -63,8 +65,6 @@ def _collection(sentences: Any, name: str) -> Iterable[Sentence]:
         return sentences.as_numpy_iterator()
     if isinstance(sentences, np.ndarray) and sentences.ndim == 2:
         refuse_sentences_as_tokens(_padded_tokens(sentences.tolist()))
-    if isinstance(sentences, tf.Tensor):
-        sentences = refuse_sentences_as_tokens(sentences).numpy()
     if (column := list_of_column(sentences)) is not None:
         return column
     if not isinstance(sentences, Iterable) or isinstance(sentences, set | frozenset):  # no order
