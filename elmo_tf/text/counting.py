@@ -13,7 +13,7 @@ from absl import logging
 from elmo_tf.logs import progress_over, warn_once
 from elmo_tf.text.reading import TextSource, encode, is_utf_8, sentence_lines
 
-# Longer sentences are split in training. The cost of cutting windows grows with their length.
+# Longer sentences are split in training, which bounds the text in memory.
 MAX_SENTENCE_TOKENS = 10_000
 
 # Kinds of suspicious lines, and their descriptions.
