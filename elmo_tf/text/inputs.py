@@ -231,11 +231,9 @@ def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf
 
     Returns string (batch, token), padded with `""` to at least one token; and int32 (batch,).
     """
-    tokens = inputs
     if inputs.shape.rank == 1:
-        tokens = split_tokens(inputs).to_tensor("")
-        tokens.set_shape((inputs.shape[0], None))
-    tokens = with_a_token(tokens)
+        inputs = split_tokens(inputs).to_tensor("", shape=(inputs.shape[0], None))
+    tokens = with_a_token(inputs)
     return tokens, count_tokens(is_token(tokens)) if lengths is None else lengths
 
 
