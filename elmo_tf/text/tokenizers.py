@@ -1,7 +1,6 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
 import bisect
-import functools
 import itertools
 import os
 import re
@@ -234,8 +233,8 @@ def _spacy(language: str) -> _Cut:
 # Tokenizers other than spaCy's, by language code.
 LANGUAGES: dict[str, Callable[[], _Cut]] = {
     "ja": _japanese,
-    "ko": functools.partial(_korean, False),
-    "ko-morph": functools.partial(_korean, True),
+    "ko": lambda: _korean(is_split=False),
+    "ko-morph": lambda: _korean(is_split=True),
     "th": _thai,
     "xx": lambda: _by_punctuation(_words),
     "zh": _chinese,
