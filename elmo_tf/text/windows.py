@@ -58,12 +58,11 @@ class LMWindows(Iterator):
         self._num_rows = num_rows
         self._window = window
         self._drop_remainder = drop_remainder
-        self._own = rows
         self._thread = ThreadPoolExecutor(1)
         self._position = _Position([[]] * num_rows, [0] * num_rows, [])
         self._next: Future[_Position] | None = None
-        # Text that is not in windows: of each row the inputs and targets of both directions.
-        self._streams = [(([], []), ([], [])) for _ in range(num_rows)]
+        # Text that is not in windows: of each own row, inputs and targets of both directions.
+        self._streams = {row: (([], []), ([], [])) for row in range(num_rows)[rows]}
 
     def __next__(self) -> dict[str, tf.Tensor]:
         self._position = self._next.result() if self._next else self._after(self._position)
@@ -89,16 +88,16 @@ class LMWindows(Iterator):
         tf.train.Checkpoint(lines=self._lines).read(prefix).assert_consumed()
         content = json.loads(Path(f"{prefix}.json").read_text())
         self._position = _Position(content["rows"], content["done"], content["queue"])
-        for streams, sentences, done in zip(self._streams, *self._position[:2], strict=True):
-            for text, _ in sentences:
+        for row, streams in self._streams.items():
+            for text, _ in content["rows"][row]:
                 _append(streams, text)
             for stream in itertools.chain(*streams):
-                del stream[:done]
+                del stream[: content["done"][row]]
 
     def _after(self, position: "_Position") -> "_Position":
         """Cuts the next window."""
         rows, done, queue, read = [*map(list, position.rows)], [], position.queue.copy(), []
-        lengths = np.array([len(inputs[0]) for inputs, _ in self._streams])
+        lengths = np.array([sum(size for _, size in row) for row in rows]) - position.done
         is_end = False
         while lengths.min() < self._window and not is_end:
             while len(queue) < self._num_rows and (lines := next(self._lines, None)) is not None:
@@ -111,8 +110,9 @@ class LMWindows(Iterator):
             batch.sort(key=lambda sentence: -sentence[1])  # stable
             for row, (text, size) in zip(np.argsort(lengths, kind="stable"), batch, strict=False):
                 rows[row].append((text, size))
-                _append(self._streams[row], text)
                 lengths[row] += size
+                if row in self._streams:
+                    _append(self._streams[row], text)
         if lengths.min() < self._window and (self._drop_remainder or not lengths.any()):
             return _Position(rows, position.done, queue, read)
         window = self._cut(lengths)
@@ -124,18 +124,18 @@ class LMWindows(Iterator):
         return _Position(rows, done, queue, read, window)
 
     def _cut(self, lengths: np.ndarray) -> dict[str, tf.Tensor]:
-        """Takes a window of this worker's rows from the streams of all rows."""
+        """Takes a window from the streams; `lengths` are those of all rows."""
         padding = [b""] * self._window
         strings = [
             [[(stream[: self._window] + padding)[: self._window] for stream in s] for s in streams]
-            for streams in self._streams[self._own]
+            for streams in self._streams.values()
         ]
-        for streams in self._streams:
+        for streams in self._streams.values():
             for stream in itertools.chain(*streams):
                 del stream[: self._window]
         with tf.device("CPU:0"):
             inputs, targets = tf.unstack(tf.transpose(tf.constant(strings), (1, 2, 0, 3)))
-            mask = tf.sequence_mask(lengths[self._own], self._window)
+            mask = tf.sequence_mask(lengths[list(self._streams)], self._window)
         return {"inputs": inputs, "targets": targets, "mask": mask}
 
 
