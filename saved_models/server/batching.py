@@ -27,10 +27,9 @@ _MAX_TOKENS = 16_384  # of a batch, with padding: they determine its memory
 _MAX_MESSAGE = 500  # characters: gRPC limits a message to 8 KB, escaped
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
-# Errors of requests: malformed, of an unknown model, or no longer awaited.
+# Errors of requests: malformed, or of an unknown model.
 invalid = functools.partial(tf.errors.InvalidArgumentError, None, None)
 not_found = functools.partial(tf.errors.NotFoundError, None, None)
-cancelled = functools.partial(tf.errors.CancelledError, None, None, "The client has disconnected.")
 
 
 def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
@@ -182,7 +181,7 @@ class Batcher:
         except futures.CancelledError:
             with self._lock:
                 self._waiting = [other for other in self._waiting if other is not call]
-            raise cancelled() from None
+            raise tf.errors.CancelledError(None, None, "The client has disconnected.") from None
 
     def close(self) -> None:
         """Ends the thread after the waiting calls."""

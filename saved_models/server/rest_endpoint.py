@@ -45,7 +45,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from elmo_tf.saved_models.server.batching import Limits, cancelled, invalid, status_of
+from elmo_tf.saved_models.server.batching import Limits, invalid, status_of
 from elmo_tf.saved_models.server.model import ServedModel
 
 _MODEL = "/v1/models/{name:path}"
@@ -147,10 +147,8 @@ class RestEndpoint:
             left.add_done_callback(lambda _: arrays.cancel())
 
             def encoded() -> bytes:
-                content = answer(spec, body, arrays)
-                if left.done():
-                    raise cancelled()
-                return _json(content).encode("utf-8", "surrogateescape")
+                content = _json(answer(spec, body, arrays))
+                return content.encode("utf-8", "surrogateescape")
 
             try:
                 content = await asyncio.get_running_loop().run_in_executor(self._pool, encoded)
@@ -177,8 +175,6 @@ class RestEndpoint:
     def _predict(self, spec: model_pb2.ModelSpec, body: bytes, arrays: futures.Future) -> dict:
         with self._model.counted(spec.name, "REST"), self._model.version(spec) as version:
             with self._parsing:
-                if arrays.cancelled():
-                    raise cancelled()
                 document = _parsed(body)
                 name, signature = version.signature(document.get("signature_name", ""))
                 inputs = _input_arrays(document, signature.inputs, self._model.limits)
