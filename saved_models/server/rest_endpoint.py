@@ -244,8 +244,6 @@ def _input_arrays(
         rows = document["instances"]
         if not isinstance(rows, list) or not rows:
             raise _unexpected("'instances' to be a list of rows", rows)
-        for name, info in infos.items():
-            limits.check_size(name, info.dtype, [len(rows)])
         rows = [_named(row, infos, f"row {i} of 'instances'") for i, row in enumerate(rows)]
         values = {name: [row[name] for row in rows] for name in infos}
     return {name: _array(name, values[name], info, limits) for name, info in infos.items()}
