@@ -4,7 +4,6 @@ Like TF Serving, this uses TF1-style sessions, so that models that fail there fa
 """
 
 import contextlib
-import copy
 import os
 import threading
 import time
@@ -195,17 +194,15 @@ class LoadedVersion:
         # On two cores, splitting short operations costs more than it saves.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
-        self._raw_text: RawText | None = None
         self._batcher = Batcher(self.run, limits.max_batch_size)
         try:
             with self._session.graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(
                     self._session, [tf.saved_model.SERVING], os.fspath(path)
                 )
-            # Copies, so that the graph of `meta_graph` can be freed. That of initialization has no
-            # method name.
+            # The signature of initialization has no method name.
             self.signatures = {
-                name: copy.deepcopy(signature)
+                name: signature
                 for name, signature in meta_graph.signature_def.items()
                 if signature.method_name
             }
