@@ -131,8 +131,8 @@ class Call:
         outputs = self.signature.outputs.values()
         if not all(_is_variable(info, 0) for info in [*self.signature.inputs.values(), *outputs]):
             return None
-        sizes = {len(array) if array.ndim else 0 for array in self.inputs.values()}
-        if len(sizes) > 1 or 0 in sizes:
+        sizes = set(map(len, self.inputs.values()))
+        if len(sizes) != 1 or 0 in sizes:
             return None
         width = self.input_width
         if LENGTHS in self.inputs and self.inputs[LENGTHS].max() > (width or 0):
@@ -153,8 +153,7 @@ class Call:
 
     def width(self, outputs: Mapping[str, np.ndarray]) -> int:
         """The number of tokens in the outputs, with padding."""
-        width = self.input_width
-        return max(1, int(outputs[LENGTHS].max()) if width is None else width)
+        return self.input_width or max(1, int(outputs[LENGTHS].max()))
 
 
 class Batcher:
@@ -214,8 +213,7 @@ class Batcher:
             if num_rows > self._max_batch_size or num_rows * longest > _MAX_TOKENS:
                 break
             batch = larger
-        taken = set(batch)
-        self._waiting = [call for call in self._waiting if call not in taken]
+        self._waiting = [call for call in self._waiting if call not in batch]
         return batch
 
     def _run_together(self, calls: list[Call]) -> list[list[np.ndarray]]:
@@ -238,7 +236,7 @@ class Batcher:
         width = batch.width(outputs) if with_tokens else None
         for alias, array in outputs.items():
             is_wrong = alias in with_tokens and array.shape[1] != width
-            if is_wrong or len(array) != sum(call.num_rows for call in calls):
+            if is_wrong or len(array) != batch.num_rows:
                 raise ValueError(f"The output {alias} of {batch.name} has the shape {array.shape}.")
         results, start = [], 0
         for call in calls:
@@ -253,4 +251,4 @@ class Batcher:
 def _is_variable(info: meta_graph_pb2.TensorInfo, axis: int) -> bool:
     """Whether the signature leaves the size of an axis open."""
     dims = info.tensor_shape.dim
-    return not info.tensor_shape.unknown_rank and len(dims) > axis and dims[axis].size == -1
+    return len(dims) > axis and dims[axis].size == -1
