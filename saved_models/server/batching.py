@@ -126,7 +126,7 @@ class Call:
         The first axis must be open in the signature, and of one size >= 1 in the call. A model that
         returns the sentence lengths ignores padding: the number of tokens may differ. Lengths
         beyond the call's own width would count padding as tokens; the model rejects such a call.
-        Without lengths, padding cannot be removed from outputs of strings.
+        Without lengths, padding cannot be removed from outputs.
         """
         outputs = self.signature.outputs.values()
         if not all(_is_variable(info, 0) for info in [*self.signature.inputs.values(), *outputs]):
@@ -134,11 +134,10 @@ class Call:
         sizes = set(map(len, self.inputs.values()))
         if len(sizes) != 1 or 0 in sizes:
             return None
-        width = self.input_width
-        if LENGTHS in self.inputs and self.inputs[LENGTHS].max() > (width or 0):
+        if LENGTHS in self.inputs and self.inputs[LENGTHS].max() > (self.input_width or 0):
             return None
         has_lengths = LENGTHS in self.signature.outputs
-        if width is None and not has_lengths and any(_is_variable(info, 1) for info in outputs):
+        if not has_lengths and any(_is_variable(info, 1) for info in outputs):
             return None
         first = 2 if has_lengths else 1
         shapes = {name: (array.ndim, *array.shape[first:]) for name, array in self.inputs.items()}
