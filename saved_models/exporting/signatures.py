@@ -35,12 +35,7 @@ class Exported(tf.train.Checkpoint):
     `regularization_losses` are the reusable SavedModel interface; `signatures` are functions.
     """
 
-    def __init__(
-        self,
-        source: Any,
-        precision: str | None = None,
-        tokenizer: Any = None,
-    ):
+    def __init__(self, source: Any, precision: str | None = None, tokenizer: Any = None):
         super().__init__()
         if tokenizer is not None and not hasattr(tokenizer, "split_with_offsets"):
             raise TypeError(
@@ -53,8 +48,7 @@ class Exported(tf.train.Checkpoint):
         # Of TensorFlow's variables: an `Elmo` freezes the Keras variables of its biLM.
         self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = [_penalty(mix) for mix in mixes if mix.l2]
-        if bilm.lookup_table is not None:
-            self.lookup_table = bilm.lookup_table
+        self.lookup_table = bilm.lookup_table
         # One graph, which all signatures share.
         of_vectors = tf.function(
             self._outputs_of_vectors,
