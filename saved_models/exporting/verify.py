@@ -113,19 +113,12 @@ def compare(
 
 
 def _check_gradients(loaded: Any, strings: tf.Tensor) -> None:
-    missing = []
-
-    @tf.function(autograph=False)
-    def differentiate() -> None:
-        with tf.GradientTape() as tape:
-            outputs = loaded(strings, training=True).values()
-            sums = [tf.reduce_sum(value) for value in outputs if value.dtype.is_floating]
-            total = tf.add_n(sums)
-        gradients = tape.gradient(total, loaded.trainable_variables)
-        pairs = zip(loaded.trainable_variables, gradients, strict=True)
-        missing.extend(variable.name for variable, gradient in pairs if gradient is None)
-
-    differentiate.get_concrete_function()  # without running it: the graph shows what is missing
+    with tf.GradientTape() as tape:
+        outputs = loaded(strings, training=True).values()
+        total = tf.add_n([tf.reduce_sum(value) for value in outputs if value.dtype.is_floating])
+    gradients = tape.gradient(total, loaded.trainable_variables)
+    pairs = zip(loaded.trainable_variables, gradients, strict=True)
+    missing = [variable.name for variable, gradient in pairs if gradient is None]
     if missing:
         raise RuntimeError(
             f"The exported model is wrong: no gradient reaches {', '.join(missing)}."
