@@ -1,10 +1,9 @@
 """Exports a BiLM or an Elmo as a SavedModel, or for ONNX Runtime, LiteRT or OpenVINO."""
 
-import contextlib
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 from elmo_tf.text.vocabulary import Vocabulary
 
 # Files and folders of a version.
-_VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
-_VERSION_FILES += ("model.*", OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE)
+VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
+VERSION_FILES += ("model.*", OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE)
 _VERSIONS = 2**63  # TF Serving's limit
 # Relative to the folder of a version; TF Serving's path.
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
@@ -102,7 +101,8 @@ def export(
     if format is not None and any(of_saved_models):
         message = "`precision`, `tokenizer`, `warmup` and `check` are for SavedModels, "
         raise ValueError(f"{message}not for format={format!r}.")
-    with new_version(directory, version, overwrite) as (part, path):
+    path = version_path(directory, version)
+    with atomic_directory(path, overwrite, VERSION_FILES) as part:
         if format is not None:
             _write_assets(write_for_runtime(bilm_or_elmo, format, part).bilm, vocabulary, part)
             return os.fspath(path)
@@ -134,17 +134,13 @@ def warn_of_layer_norm(source: Any) -> None:
         )
 
 
-@contextlib.contextmanager
-def new_version(
-    directory: str | os.PathLike, version: Any, overwrite: bool
-) -> Iterator[tuple[Path, Path]]:
-    """Yields a temporary folder for a version, and its final path, where it is moved on success."""
+def version_path(directory: str | os.PathLike, version: Any) -> Path:
+    """Returns the folder of a version."""
     if type(version) is not int or not 0 <= version < _VERSIONS:
         raise ValueError(f"`version` must be an integer from 0 to 2⁶³ - 1. Received: {version!r}")
     path = Path(directory, str(version))
     refuse_pattern(path)
-    with atomic_directory(path, overwrite, _VERSION_FILES) as part:
-        yield part, path
+    return path
 
 
 def versions_in(directory: Path) -> dict[int, Path]:

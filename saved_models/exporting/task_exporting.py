@@ -7,10 +7,10 @@ from typing import Any
 import tensorflow as tf
 
 from elmo_tf.checkpoints.formats import OPTIONS_FILE
-from elmo_tf.files import write_json
+from elmo_tf.files import atomic_directory, write_json
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import CutToLengths
-from elmo_tf.saved_models.exporting.export import new_version, warn_of_layer_norm
+from elmo_tf.saved_models.exporting.export import VERSION_FILES, version_path, warn_of_layer_norm
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
 from elmo_tf.saved_models.exporting.verify import (
     EXAMPLES,
@@ -51,7 +51,8 @@ def export_task(
     Raises:
         FileExistsError, ValueError, RuntimeError, OSError: see `export`.
     """
-    with new_version(directory, version, overwrite) as (part, path):
+    path = version_path(directory, version)
+    with atomic_directory(path, overwrite, VERSION_FILES) as part:
         exported = ExportedTask(model)
         first = exported.members[0]
         warn_of_layer_norm(first.elmo)
