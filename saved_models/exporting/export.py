@@ -162,9 +162,8 @@ def write_warmup(version: str | os.PathLike, sentences: Sequence[list[str]]) -> 
             tokens = list(itertools.islice(itertools.cycle(sentences), size))
             for batch in ([" ".join(sentence) for sentence in tokens], tokens):
                 request = predict_request(model_pb2.ModelSpec(), batch)
-                log = prediction_log_pb2.PredictLog(request=request)
-                record = prediction_log_pb2.PredictionLog(predict_log=log)
-                writer.write(record.SerializeToString())
+                log = prediction_log_pb2.PredictionLog(predict_log={"request": request})
+                writer.write(log.SerializeToString())
 
 
 def read_warmup(version: str | os.PathLike) -> list[predict_pb2.PredictRequest]:

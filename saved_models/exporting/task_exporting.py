@@ -146,24 +146,23 @@ def _of_words(model: TaskModel, bilm: BiLM) -> dict[str, _Signature]:
 
 
 def _of_pairs(model: TaskModel) -> dict[str, _Signature]:
-    names = model.texts
-    kinds = " and a ".join(names)
+    first, second = model.texts
 
     def of_strings(strings):
         texts = tf.strings.split(strings, "\t")
-        are_complete = tf.reduce_all(texts.row_lengths() == len(names))
-        message = f"Each string must be a {kinds} with one tab between them, not"
-        checked_texts = checked(texts.flat_values, are_complete, message, strings)
-        pairs = tf.reshape(checked_texts, (-1, len(names)))
-        return model.predictions(tuple(tf.unstack(pairs, axis=1)))
+        are_complete = tf.reduce_all(texts.row_lengths() == 2)
+        message = f"Each string must be a {first} and a {second} with one tab between them, not"
+        pairs = tf.reshape(checked(texts.flat_values, are_complete, message, strings), (-1, 2))
+        return model.predictions((pairs[:, 0], pairs[:, 1]))
 
-    pairs = list(zip(EXAMPLES, EXAMPLES[1:] + EXAMPLES[:1], strict=True))
-    columns = zip(names, map(tf.constant, zip(*pairs, strict=True)), strict=True)
+    others = EXAMPLES[1:] + EXAMPLES[:1]
+    strings = ["\t".join(pair) for pair in zip(EXAMPLES, others, strict=True)]
     of_pair = tf.function(lambda **texts: model.predictions(texts), autograph=False)
-    specs = {name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
+    specs = {name: tf.TensorSpec((None,), tf.string, name=name) for name in model.texts}
+    examples = {first: tf.constant(EXAMPLES), second: tf.constant(others)}
     return {
-        "default": _of_strings(of_strings, list(map("\t".join, pairs))),
-        "pair": (of_pair.get_concrete_function(**specs), dict(columns)),
+        "default": _of_strings(of_strings, strings),
+        "pair": (of_pair.get_concrete_function(**specs), examples),
     }
 
 
