@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent import futures
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,6 @@ from elmo_tf.saved_models.server.batching import Limits, invalid, status_of
 from elmo_tf.saved_models.server.model import ServedModel
 
 _MODEL = "/v1/models/{name:path}"
-_PAGE = resources.files("elmo_tf.saved_models.server").joinpath("page")
 _MAX_CONNECTIONS = 512  # further ones get 503; with them, fewer than the 1,024 files of a process
 _MAX_SECONDS = 60  # for each request of a connection: to begin, then to send its body
 # All others are 500.
@@ -86,7 +84,7 @@ class RestEndpoint:
                 Route(f"{path}/metadata", self._endpoint(lambda spec, *_: model.metadata(spec))),
                 Route(path, self._endpoint(lambda spec, *_: model.status(spec))),
             ]
-        routes.append(Mount("/", StaticFiles(directory=_PAGE, html=True)))
+        routes.append(Mount("/", StaticFiles(packages=[(__package__, "page")], html=True)))
         errors = (HTTPException, tf.errors.OpError, ClientDisconnect, Exception)
         self._application = Starlette(
             routes=routes, exception_handlers=dict.fromkeys(errors, _on_error)
