@@ -78,9 +78,7 @@ def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> 
     saved = sum(int(np.prod(shape)) for name, shape in shapes.items() if dtypes[name].is_floating)
     wanted = sum(int(np.prod(variable.shape)) for variable in variables)
     if saved != wanted:
-        raise RuntimeError(
-            f"The exported model is wrong: its files contain {saved} weights instead of {wanted}."
-        )
+        raise _wrong(f"its files contain {saved} weights instead of {wanted}.")
 
 
 def token_inputs() -> dict[str, tf.Tensor]:
@@ -95,10 +93,7 @@ def compare(
 ) -> None:
     """Raises `RuntimeError` if outputs of a written model, `what`, differ from the live ones."""
     if set(outputs) != set(expected):
-        raise RuntimeError(
-            f"The exported model is wrong: {what} returns the outputs {sorted(outputs)} instead of "
-            f"{sorted(expected)}."
-        )
+        raise _wrong(f"{what} returns the outputs {sorted(outputs)} instead of {sorted(expected)}.")
     for key, wanted in expected.items():
         actual = np.asarray(outputs[key])
         if actual.shape == wanted.shape and wanted.dtype.kind == "f":
@@ -106,10 +101,7 @@ def compare(
         else:
             is_equal = np.array_equal(actual, wanted)
         if not is_equal:
-            raise RuntimeError(
-                f"The exported model is wrong: the output {key} of {what} differs from that of the "
-                "live model."
-            )
+            raise _wrong(f"the output {key} of {what} differs from that of the live model.")
 
 
 def _check_gradients(loaded: Any, strings: tf.Tensor) -> None:
@@ -120,6 +112,8 @@ def _check_gradients(loaded: Any, strings: tf.Tensor) -> None:
     pairs = zip(loaded.trainable_variables, gradients, strict=True)
     missing = [variable.name for variable, gradient in pairs if gradient is None]
     if missing:
-        raise RuntimeError(
-            f"The exported model is wrong: no gradient reaches {', '.join(missing)}."
-        )
+        raise _wrong(f"no gradient reaches {', '.join(missing)}.")
+
+
+def _wrong(message: str) -> RuntimeError:
+    return RuntimeError(f"The exported model is wrong: {message}")
