@@ -85,11 +85,10 @@ class ExportedElmo(keras.layers.Layer):
     def call(self, inputs, training=False):
         tokens, lengths = token_batch(inputs)
         vectors = self.model.signatures["tokens"](tokens=tokens, sequence_len=lengths)["elmo"]
-        if self.trainable:
-            for penalty in getattr(self.model, "regularization_losses", ()):
-                self.add_loss(penalty())
-        else:
-            vectors = tf.stop_gradient(vectors)
+        if not self.trainable:
+            return tf.stop_gradient(vectors)
+        for penalty in self.model.regularization_losses:
+            self.add_loss(penalty())
         return vectors
 
     def compute_output_spec(self, inputs, training=False):
