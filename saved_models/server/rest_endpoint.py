@@ -42,14 +42,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import model_pb2
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_tf.saved_models.server.batching import Limits, invalid, status_of
 from elmo_tf.saved_models.server.model import ServedModel
 
 _MODEL = "/v1/models/{name:path}"
 _MAX_CONNECTIONS = 512  # further ones get 503; with them, fewer than the 1,024 files of a process
-_MAX_SECONDS = 60  # for each request of a connection: to begin, then to send its body
 # All others are 500.
 _HTTP_STATUS = {
     StatusCode.CANCELLED: 499,
@@ -93,19 +91,16 @@ class RestEndpoint:
         self._pool = futures.ThreadPoolExecutor(_MAX_CONNECTIONS, thread_name_prefix="rest")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=_MAX_CONNECTIONS)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # for clients that do not read their answer
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _MAX_SECONDS)
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
             self._checked,
             interface="asgi3",
-            http=_Connection,
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,
             log_level="error",
             limit_concurrency=_MAX_CONNECTIONS,
-            timeout_keep_alive=_MAX_SECONDS,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -160,14 +155,10 @@ class RestEndpoint:
 
     async def _body(self, request: Request) -> bytes:
         body = bytearray()
-        try:
-            async with asyncio.timeout(_MAX_SECONDS):
-                async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > (limit := self._model.limits.max_request_bytes):
-                        raise HTTPException(413, f"The request has more than {limit} bytes.")
-        except TimeoutError:
-            raise HTTPException(408, f"The body took more than {_MAX_SECONDS} s.") from None
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > (limit := self._model.limits.max_request_bytes):
+                raise HTTPException(413, f"The request has more than {limit} bytes.")
         return bytes(body)
 
     def _predict(self, spec: model_pb2.ModelSpec, body: bytes, arrays: futures.Future) -> dict:
@@ -182,28 +173,6 @@ class RestEndpoint:
     async def _metrics(self, request: Request) -> Response:
         content = prometheus_client.generate_latest(self._model.registry)
         return Response(content, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
-
-
-class _Connection(H11Protocol):
-    """Is closed if the next request does not begin in time, or if there are too many connections.
-
-    uvicorn itself waits forever for the first request, and for the rest of a request's head.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
-        if len(self.connections) > 1.5 * _MAX_CONNECTIONS:
-            transport.abort()
-        self.on_response_complete()  # waits for a request, for a limited time
-
-    def data_received(self, data: bytes) -> None:
-        timer = self.timeout_keep_alive_task
-        super().data_received(data)
-        has_request = self.cycle is not None and not self.cycle.response_complete
-        if timer is not None and self.timeout_keep_alive_task is None and not has_request:
-            self.timeout_keep_alive_task = self.loop.call_at(
-                timer.when(), self.timeout_keep_alive_handler
-            )
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

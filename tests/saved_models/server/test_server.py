@@ -175,26 +175,11 @@ def test_grpc_requests_received_while_python_is_busy_are_answered_during_a_stop(
         assert [answer.code() for answer in answers] == [grpc.StatusCode.OK] * 50
 
 
-UNFINISHED = [b"", HEAD, HEAD + b"\r\n", HEAD + b"\r\n{"]
-
-
-def test_half_sent_requests_do_not_block_others_and_time_out(model_directory, monkeypatch):
-    monkeypatch.setattr(rest_endpoint, "_MAX_SECONDS", 1)
+def test_half_sent_requests_do_not_block_others(model_directory):
     with serving(model_directory) as (server, _), contextlib.ExitStack() as stack:
-        answered = HEAD + b"\r\n" + BODY
-        parts = [*UNFINISHED, *(answered + part for part in UNFINISHED)]
-        connections = [stack.enter_context(connected(server)) for _ in parts * 5]
-        for connection, part in zip(connections, parts * 5, strict=True):
-            connection.sendall(part)
+        for part in (b"", HEAD, HEAD + b"\r\n", HEAD + b"\r\n{") * 5:
+            stack.enter_context(connected(server)).sendall(part)
         assert predict_rest(server, {"inputs": ["a"]})[0] == 200
-        time.sleep(0.5)
-        connections[1].sendall(b"x")  # does not extend the time
-        begun = time.monotonic()
-        texts = [connection.makefile("rb").read() for connection in connections]
-        assert time.monotonic() - begun < 3
-    statuses = [re.findall(rb"HTTP/1.1 (\d+)", text) for text in texts]
-    late = [[], [], [b"408"], [b"408"]]
-    assert statuses == [*late, *([b"200", *codes] for codes in late)] * 5
 
 
 def test_connections_are_limited(model_directory, monkeypatch):
