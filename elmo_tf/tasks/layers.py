@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from elmo_tf.layers.cell_rnn import CellRNN
@@ -25,8 +24,12 @@ def masked_softmax(scores: Any, mask: Any, null_score: Any = None) -> Any:
     if null_score is not None:  # the score of one more token
         null_scores = ops.broadcast_to(null_score, (*ops.shape(scores)[:-1], 1))
         return ops.softmax(ops.concatenate([scores, null_scores], axis=-1))[..., :-1]
-    # `ops.softmax` warns about a text of one token.
-    return ops.where(mask, tf.nn.softmax(scores), 0)
+    # `initial` allows an empty batch.
+    highest = ops.max(scores, axis=-1, keepdims=True, initial=MASKED_SCORE)
+    weights = ops.exp(scores - ops.stop_gradient(highest))
+    weights = ops.where(mask, weights, ops.zeros_like(weights))
+    total = ops.sum(weights, axis=-1, keepdims=True)
+    return weights / ops.where(total > 0, total, ops.ones_like(total))
 
 
 def soft_alignment(vectors: Any, others: Any, others_mask: Any) -> Any:
