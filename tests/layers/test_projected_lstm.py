@@ -164,6 +164,9 @@ def test_a_stateful_layer_continues_from_the_last_batch_until_reset():
 
     np.testing.assert_allclose(tf.concat(windows, axis=1), stateless(INPUTS), atol=1e-6)
     np.testing.assert_allclose(stateful(INPUTS), stateless(INPUTS), atol=1e-6)
+    model = keras.Sequential([keras.Input(batch_shape=INPUTS.shape), stateful])
+    model.compile("sgd", "mse")
+    assert np.isfinite(model.train_on_batch(INPUTS, stateless(INPUTS)))
 
 
 def test_keras_bidirectional_wraps_the_layer():

@@ -56,13 +56,16 @@ def test_a_task_model_trains_in_phases_and_loads_without_the_checkpoint(
 
 def test_a_clone_of_a_model_has_a_new_bilm(bilm):
     inputs = keras.Input((None,), dtype="string")
-    model = keras.Model(inputs, Elmo(bilm, dropout=0.0, name="elmo")(inputs))
+    pool = keras.layers.GlobalAveragePooling1D
+    model = keras.Model(inputs, pool()(Elmo(bilm, dropout=0.0, name="elmo")(inputs)))
 
     clone = keras.models.clone_model(model)
 
     assert clone.get_layer("elmo").bilm is not bilm
     clone.set_weights(model.get_weights())
     np.testing.assert_allclose(clone(TOKENS), model(TOKENS), atol=1e-6)
+    second = keras.Model(clone.input, [clone.output, pool()(clone.get_layer("elmo")(clone.input))])
+    np.testing.assert_array_equal(*second(TOKENS))
 
 
 def test_documents_are_read_sentence_by_sentence(bilm):

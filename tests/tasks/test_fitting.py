@@ -66,6 +66,13 @@ def test_tags_that_the_scheme_forbids_are_refused(kind):
             function(x, y, verbose=0)
 
 
+def test_sentences_and_padded_tokens_may_follow_each_other():
+    model, sentences = new_model("classifier"), tf.constant(SENTENCES)
+    expected = model(sentences)
+    for texts in (sentences, tf.strings.split(sentences).to_tensor(), sentences):
+        np.testing.assert_allclose(model.predict(texts, verbose=0), expected, atol=1e-6)
+
+
 def test_lists_are_trained_on_as_users_of_keras_expect():
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     model = new_model("classifier", dropout=0.0)
