@@ -218,7 +218,8 @@ class Embedder:
             float32, see `layers` of the constructor. T is 0 for a sentence without tokens.
         """
         if self.tokenizer is not None:
-            return (text.vectors for text in self.embed_texts(sentences))
+            texts = token_lists(sentences, keep_text=True)
+            return (text.vectors for text in embedded_texts(texts, self.tokenizer, self._embed))
         return self._embed(token_lists(sentences))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:

@@ -249,7 +249,10 @@ def mixes_of(name: str, elmo: Elmo) -> list[Mix]:
 
 @_styled
 def draw_mixes(mixes: Sequence[Mix]) -> Figure:
-    """Draws a row per mix, of the same number of layers, and a column per layer, in percent."""
+    """Draws a row per mix, at least one, and a column per layer, with shares in percent.
+
+    All mixes have the same number of layers.
+    """
     labels = [mix.name for mix in mixes]
     shares = np.stack([mix.shares for mix in mixes])  # (mix, layer)
     num_mixes, num_layers = shares.shape

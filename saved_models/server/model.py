@@ -4,6 +4,7 @@ Like TF Serving, this uses TF1-style sessions, so that models that fail there fa
 """
 
 import contextlib
+import copy
 import os
 import threading
 import time
@@ -200,9 +201,10 @@ class LoadedVersion:
                 meta_graph = tf.compat.v1.saved_model.load(
                     self._session, [tf.saved_model.SERVING], os.fspath(path)
                 )
-            # The signature of initialization has no method name.
+            # Copies, so that the graph of `meta_graph` can be freed. That of initialization has no
+            # method name.
             self.signatures = {
-                name: signature
+                name: copy.deepcopy(signature)
                 for name, signature in meta_graph.signature_def.items()
                 if signature.method_name
             }

@@ -15,10 +15,12 @@ from elmo_tf.settings import as_tuple
 from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.registry import TASKS, load_task, read_runs
 from elmo_tf.tasks.scores import found_role_scores
-from elmo_tf.tasks.semantic_roles import TO_FIND, by_sentence
+from elmo_tf.tasks.semantic_roles import TO_FIND, Proposition, by_sentence
 from elmo_tf.tasks.semantic_roles.predicates import (
-    found_propositions,
+    PredicateTagging,
     has_predicate_tagger,
+    load_predicate_tagger,
+    predicates_of,
     tags_by_predicate,
 )
 from elmo_tf.tasks.task import Task
@@ -66,9 +68,11 @@ def evaluate_task(
     predicted = predict_examples(task, model, examples, config.batch_size)
     scores = task.scores([task.gold(example) for example in examples], predicted)
     if config.task == "srl" and all(map(has_predicate_tagger, workdirs)):
-        sentences = [group[0].tokens for group in by_sentence(examples)]
-        found = found_propositions(workdirs, model, sentences, config.batch_size)
-        scores |= found_role_scores(*map(tags_by_predicate, (examples, found)))
+        sentences = [group[0] for group in by_sentence(examples)]
+        found = _with_found_predicates(workdirs, model, sentences, config.batch_size)
+        pairs = zip(found, predict_examples(task, model, found, config.batch_size), strict=True)
+        propositions = [proposition._replace(tags=tags) for proposition, tags in pairs]
+        scores |= found_role_scores(*map(tags_by_predicate, (examples, propositions)))
     if output is not None:
         _write_files(output, task.outputs(examples, predicted), overwrite)
     return scores
@@ -135,14 +139,27 @@ def predict_task(
     if probabilities:
         lines = functools.partial(_lines_with_probabilities, task, _TEXTS[config.task])
     if config.task == "srl" and examples and examples[0].predicate == TO_FIND:
-        sentences = [example.tokens for example in examples]
-        examples = found_propositions(workdirs, model, sentences, config.batch_size)
-        predicted = list(map(task.gold, examples))
-    else:
-        predicted = predict_examples(task, model, examples, config.batch_size, lines)
+        examples = _with_found_predicates(workdirs, model, examples, config.batch_size)
+    predicted = predict_examples(task, model, examples, config.batch_size, lines)
     outputs = {"": predicted} if probabilities else task.outputs(examples, predicted)
     _write_files(output, outputs, overwrite)
     return sum(each is not None for each in predicted)
+
+
+def _with_found_predicates(
+    workdirs: Sequence[str | os.PathLike],
+    role_tagger: TaskModel | Ensemble,
+    sentences: Sequence[Proposition],
+    batch_size: int,
+) -> list[Proposition]:
+    """An example for each predicate that is found in sentences, or one without a predicate."""
+    tagger = load_predicate_tagger(workdirs, role_tagger)
+    tagged = predict_examples(PredicateTagging(), tagger, sentences, batch_size)
+    return [
+        Proposition(sentence.tokens, predicate, [])
+        for sentence, tags in zip(sentences, tagged, strict=True)
+        for predicate in predicates_of(tags) or [None]
+    ]
 
 
 def _refuse_files(output: str | os.PathLike, task: Task, overwrite: bool) -> None:

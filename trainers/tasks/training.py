@@ -82,13 +82,14 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 def train_model(config: TaskConfig, task: Task) -> dict[str, Any]:
     """Trains the model of one task, see `train_task`."""
     config = with_tokenizer_code(config)
+    if config.word_vectors is not None:
+        check_regular_file(config.word_vectors)
     results = MODEL_FILE, STATE_FILE, PREDICATES_FOLDER
     workdir = WorkDirectory(config, results, MODEL_FILE, _saved_record, "epoch")
     workdir.check_settings(config.as_json())
     all_examples, examples, dev_examples, labels = _read_examples(config, task)
     data = hashlib.sha256(json.dumps([examples, dev_examples]).encode())
     if config.word_vectors is not None:
-        check_regular_file(config.word_vectors)
         with open(config.word_vectors, "rb") as file:
             data.update(hashlib.file_digest(file, "sha256").digest())
     metric = task.metric_of(config)

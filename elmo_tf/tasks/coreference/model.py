@@ -45,7 +45,8 @@ class CoreferenceModel(TaskModel):
             150.
         feature_dim: int >= 1. Width of the embeddings of widths, distances, speakers and genres.
             Defaults to the published 20.
-        max_width: int >= 1. Maximum number of tokens of a mention. Defaults to the published 10.
+        max_width: int >= 1. Maximum number of tokens of a mention. The memory for choosing the
+            spans grows with its cube. Defaults to the published 10.
         span_ratio: float, above 0. Maximum number of kept spans per token. Defaults to the
             published 0.4.
         max_antecedents: int >= 1. Number of kept spans before a span that may be its antecedent.

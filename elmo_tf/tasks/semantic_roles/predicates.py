@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from elmo_tf.logs import progress_over
 from elmo_tf.tasks.config import MODEL_FILE, PREDICATES_FOLDER
 from elmo_tf.tasks.registry import load_models, load_task
 from elmo_tf.tasks.scores import found_role_scores
@@ -50,10 +49,7 @@ class PredicateTagging(Tagging):
         return [OUTSIDE, PREDICATE]
 
     def scores(self, gold, predicted):
-        parts = (
-            [{index: () for index, tag in enumerate(tags) if tag == PREDICATE} for tags in part]
-            for part in (gold, predicted)
-        )
+        parts = ([dict.fromkeys(predicates_of(tags), ()) for tags in p] for p in (gold, predicted))
         return found_role_scores(*parts)["predicates"]
 
     def model_arguments(self, config):
@@ -169,20 +165,9 @@ class PropositionTagger:
         }
 
 
-def found_propositions(
-    workdirs: Sequence[str | os.PathLike],
-    role_tagger: SRLTagger | Ensemble,
-    sentences: Sequence[list[str]],
-    batch_size: int,
-) -> list[Proposition]:
-    """The propositions of plain sentences; one without a predicate if none is found."""
-    tagger = PropositionTagger(load_predicate_tagger(workdirs, role_tagger), role_tagger)
-    starts, found = range(0, len(sentences), batch_size), []
-    for start in progress_over(starts, len(starts), "predicting", "batches"):
-        part = sentences[start : start + batch_size]
-        for tokens, propositions in zip(part, tagger.propositions(part), strict=True):
-            found += propositions or [Proposition(tokens, None, [])]
-    return found
+def predicates_of(tags: Sequence[str]) -> list[int]:
+    """The indices of the tokens that a predicate tagger labels as predicates."""
+    return [index for index, tag in enumerate(tags) if tag == PREDICATE]
 
 
 def tags_by_predicate(examples: Iterable[Proposition]) -> list[dict[int, list[str]]]:
