@@ -201,12 +201,12 @@ def ensembles(data: Path, runs: Path) -> None:
 def controls(data: Path) -> None:
     """Scores TF-IDF of characters and tokens on the tasks that classify texts."""
     found = {}
-    for name in ("sst", "snli"):
+    for name in ("sst", "sst_phrases", "snli"):
         settings = settings_of(Run(name, "GloVe", 1.0, 0), data, Path())
+        train, dev = labeled_texts(settings, settings["train"]), {**settings, "phrases": None}
         with tempfile.TemporaryDirectory() as folder:
-            parts = (settings["train"], *halves(settings["dev"], Path(folder)))
-            texts = [labeled_texts(settings, files) for files in parts]
-        found[name] = tfidf_accuracy(*texts, ("characters", "tokens"))
+            parts = [labeled_texts(dev, files) for files in halves(settings["dev"], Path(folder))]
+        found[name] = tfidf_accuracy(train, *parts, ("characters", "tokens"))
         logging.info("TF-IDF, %s: %.1f.", name, 100 * found[name])
     write_measurement("tfidf", found)
 

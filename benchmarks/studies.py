@@ -52,6 +52,15 @@ SEEDS, OTHER_SEEDS = 3, 2
 _INPUTS = {"word_vectors": "glove.txt", "lowercase": True, "elmo": "small-en"}
 _MIXES = {"lambda 1": {"mix_l2": 1}, "top": {"mix": "top"}}
 _PLACEMENTS = {name: {"placement": name} for name in ("input", "both", "output")}
+_SST = {
+    "task": "sst",
+    "train": ["sst/train.txt"],
+    "dev": ["sst/dev.txt"],
+    **_INPUTS,
+    "units": 150,
+    "dropout": 0.5,
+    "ema": 0.995,
+}
 
 STUDIES = {
     "wnut17": Study(
@@ -81,21 +90,17 @@ STUDIES = {
     ),
     "sst": Study(
         "sentiment, SST-5",
-        {
-            "task": "sst",
-            "train": ["sst/train.txt"],
-            "dev": ["sst/dev.txt"],
-            **_INPUTS,
-            "units": 150,
-            "dropout": 0.5,
-            "ema": 0.995,
-            "epochs": 30,
-            "patience": 4,
-        },
+        _SST | {"epochs": 30, "patience": 4},
         metrics=("accuracy",),
-        paper=6.8,
         without={"dropout": 0.3},
         tuned=1.0,
+    ),
+    "sst_phrases": Study(
+        "sentiment, SST-5, with phrases",
+        _SST | {"phrases": 5, "batch_size": 128, "epochs": 6, "patience": 2},
+        metrics=("accuracy",),
+        paper=6.8,
+        without={"dropout": 0.3, "epochs": 10},
     ),
     "snli": Study(
         "entailment, part of SNLI",
