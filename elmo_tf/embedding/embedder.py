@@ -217,10 +217,10 @@ class Embedder:
         Yields:
             float32, see `layers` of the constructor. T is 0 for a sentence without tokens.
         """
-        if self.tokenizer is not None:
-            texts = token_lists(sentences, keep_text=True)
-            return (text.vectors for text in embedded_texts(texts, self.tokenizer, self._embed))
-        return self._embed(token_lists(sentences))
+        if self.tokenizer is None:
+            return self._embed(token_lists(sentences))
+        texts = token_lists(sentences, keep_text=True)
+        return (text.vectors for text in embedded_texts(texts, self.tokenizer, self._embed))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, see `EmbeddedText`.
